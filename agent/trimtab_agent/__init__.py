@@ -1,0 +1,1 @@
+"""What runs: the node agent, the reconciler and the command line."""

@@ -1,0 +1,1 @@
+"""A recorded day on a real engine: everything in one command, nothing left behind."""

@@ -1,0 +1,1 @@
+"""The reconciler: observe, plan, check, execute; frozen data between the four."""

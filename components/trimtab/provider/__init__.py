@@ -1,0 +1,1 @@
+"""The resource provider plugin ``trimtab``: what turns declarations into AWS calls."""

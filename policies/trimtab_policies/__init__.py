@@ -1,0 +1,1 @@
+"""What is forbidden: CrossGuard rules, one module per theme."""
