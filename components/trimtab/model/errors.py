@@ -30,6 +30,17 @@ class SettingsError(TrimtabError):
     hint = "Correct the named setting; `trimtab --help` and docs/settings.md list them all."
 
 
+class DeclarationError(SettingsError):
+    """A declared property is not what it should be; `path` names it."""
+
+    hint = "Correct the named property in the program; docs/provider.md lists them all."
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+        self.problem = problem
+
+
 class CredentialsError(TrimtabError):
     """AWS refused to say who we are: no credentials, or expired ones."""
 
