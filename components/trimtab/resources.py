@@ -46,10 +46,9 @@ class LaunchTemplate(pulumi.CustomResource):
         super().__init__("trimtab:aws:LaunchTemplate", resource_name, properties, opts)
 
     @property
-    @pulumi.getter(name="latestVersion")
     def latest_version(self) -> pulumi.Output[str]:
         """The version that the last change made."""
-        output: pulumi.Output[str] = pulumi.get(self, "latest_version")
+        output: pulumi.Output[str] = self.__dict__["latestVersion"]
         return output
 
 
@@ -96,24 +95,21 @@ class AutoScalingGroup(pulumi.CustomResource):
         super().__init__("trimtab:aws:AutoScalingGroup", resource_name, properties, opts)
 
     @property
-    @pulumi.getter(name="arn")
     def arn(self) -> pulumi.Output[str]:
         """The group's ARN."""
-        output: pulumi.Output[str] = pulumi.get(self, "arn")
+        output: pulumi.Output[str] = self.__dict__["arn"]
         return output
 
     @property
-    @pulumi.getter(name="name")
     def name(self) -> pulumi.Output[str]:
         """The group's name in AWS."""
-        output: pulumi.Output[str] = pulumi.get(self, "name")
+        output: pulumi.Output[str] = self.__dict__["name"]
         return output
 
     @property
-    @pulumi.getter(name="desired")
     def desired(self) -> pulumi.Output[int]:
         """Desired capacity as last decided."""
-        output: pulumi.Output[int] = pulumi.get(self, "desired")
+        output: pulumi.Output[int] = self.__dict__["desired"]
         return output
 
 
@@ -147,22 +143,19 @@ class Role(pulumi.CustomResource):
         super().__init__("trimtab:aws:Role", resource_name, properties, opts)
 
     @property
-    @pulumi.getter(name="arn")
     def arn(self) -> pulumi.Output[str]:
         """The role's ARN."""
-        output: pulumi.Output[str] = pulumi.get(self, "arn")
+        output: pulumi.Output[str] = self.__dict__["arn"]
         return output
 
     @property
-    @pulumi.getter(name="name")
     def name(self) -> pulumi.Output[str]:
         """The role's name in AWS."""
-        output: pulumi.Output[str] = pulumi.get(self, "name")
+        output: pulumi.Output[str] = self.__dict__["name"]
         return output
 
     @property
-    @pulumi.getter(name="uniqueId")
     def unique_id(self) -> pulumi.Output[str]:
         """The role's stable id."""
-        output: pulumi.Output[str] = pulumi.get(self, "unique_id")
+        output: pulumi.Output[str] = self.__dict__["uniqueId"]
         return output
