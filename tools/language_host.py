@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent import futures
 from ctypes import CDLL
 from pathlib import Path
@@ -33,15 +34,24 @@ RUNNER = Path(__file__).resolve().with_name("program_runner.py")
 EXITED_AFTER_MESSAGE = 32
 PR_SET_PDEATHSIG = 1
 LIBC = CDLL(None)
+PARENT_POLL_SECONDS = 1.0
 
 
 class HostError(Exception):
     """The program cannot be run as asked; the message is for the user."""
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent dies; called in each child before it starts."""
+def die_with_host() -> None:
+    """Ask the kernel for SIGTERM when the host dies; called in each child before it starts."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def leave_with_engine() -> None:
+    """End this process once the engine that started it is gone; it would wait for ever otherwise."""
+    engine = os.getppid()
+    while os.getppid() == engine:
+        time.sleep(PARENT_POLL_SECONDS)
+    os._exit(0)
 
 
 def interpreter(root: str, options: dict[str, Any]) -> str:
@@ -137,7 +147,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             PULUMI_CONFIG_SECRET_KEYS=json.dumps(list(request.configSecretKeys)),
         )
         process = subprocess.Popen(
-            command, cwd=request.pwd, env=environment, stdout=sys.stderr, stderr=sys.stderr, preexec_fn=die_with_parent
+            command, cwd=request.pwd, env=environment, stdout=sys.stderr, stderr=sys.stderr, preexec_fn=die_with_host
         )
         context.add_callback(process.terminate)
         code = process.wait()
@@ -158,7 +168,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             env=dict(pair.split("=", 1) for pair in request.env),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=die_with_parent,
+            preexec_fn=die_with_host,
         )
         context.add_callback(process.terminate)
         yield from output_of(process)
@@ -182,7 +192,7 @@ def output_of(process: subprocess.Popen[bytes]) -> Iterator[Any]:
 
 def main() -> None:
     """Serve the engine whose address is the last argument, on a free port printed as the first line."""
-    die_with_parent()
+    threading.Thread(target=leave_with_engine, daemon=True).start()
     engine = [argument for argument in sys.argv[1:] if not argument.startswith("-")][-1]
     server = grpc.server(futures.ThreadPoolExecutor(32))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(engine), server)

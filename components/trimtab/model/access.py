@@ -37,8 +37,7 @@ READ_FLEET: Final = (
     "ec2:DescribeInstanceStatus",
     "ec2:DescribeInstances",
 )
-LAUNCH_JOBS: Final = ("eks:AccessKubernetesApi", "eks:DescribeCluster", "ssm:StartSession")
-OWN_SESSIONS: Final = ("ssm:ResumeSession", "ssm:TerminateSession")
+LAUNCH_JOBS: Final = ("eks:AccessKubernetesApi", "eks:DescribeCluster")  # no shell: it would hand out the node's role
 OPERATE_GROUPS: Final = (
     "autoscaling:SetDesiredCapacity",
     "autoscaling:SetInstanceHealth",
@@ -78,9 +77,7 @@ def statements(access: Access, cluster: str) -> list[dict[str, Any]]:
         case Access.VIEWER:
             return [allow(READ_METRICS), deny_configuration()]
         case Access.LAUNCHER:
-            launching = allow(LAUNCH_JOBS, StringEquals=tagged)
-            sessions = allow(OWN_SESSIONS, ("arn:aws:ssm:*:*:session/${aws:username}-*",))
-            return [*reading, launching, sessions, deny_configuration()]
+            return [*reading, allow(LAUNCH_JOBS, StringEquals=tagged), deny_configuration()]
         case Access.OPERATOR:
             return [*reading, allow(OPERATE_GROUPS, StringEquals=tagged)]
 

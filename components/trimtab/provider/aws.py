@@ -1,6 +1,7 @@
 """The provider's only door to AWS: clients made when first needed, and errors in one line.
 
-Clients are safe to share between threads; retries and time-outs are botocore's own, set once here.
+Clients are safe to share between threads; retries and time-outs are botocore's own, set once here. The clients are
+boto3's, made by its core: boto3's own front adds 0.1 s to each command and nothing that is used here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from mypy_boto3_iam import IAMClient
 
 OWNER_TAG = "trimtab:owner"
+RESERVED = "aws:"
+CONNECTIONS = 32
 GONE = frozenset(
     {
         "NoSuchEntity",
@@ -66,20 +69,26 @@ class Aws:
     def __init__(self) -> None:
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End all waiting, now and later."""
+        self._cancelled.set()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep between two looks at something slow.
+
+        Raises:
+            AwsCallError: the engine cancelled the run.
+        """
+        if self._cancelled.wait(seconds):
+            raise AwsCallError("cancelled while waiting; run the same command again to go on")
 
     def _client(self, service: str) -> Any:
         with self._lock:
             if service not in self._clients:
-                import boto3
-                from botocore.config import Config
-
-                config = Config(
-                    retries={"mode": "standard", "max_attempts": 8},
-                    connect_timeout=5,
-                    read_timeout=60,
-                    user_agent_extra="trimtab",
-                )
-                self._clients[service] = boto3.client(service, config=config)  # type: ignore[call-overload]
+                with plain_errors():
+                    self._clients[service] = new_client(service)
             return self._clients[service]
 
     @property
@@ -101,6 +110,21 @@ class Aws:
         return client
 
 
+def new_client(service: str) -> Any:
+    """One client with our retries and time-outs."""
+    from botocore.config import Config
+    from botocore.session import get_session
+
+    config = Config(
+        retries={"mode": "standard", "max_attempts": 8},
+        connect_timeout=5,
+        read_timeout=60,
+        max_pool_connections=CONNECTIONS,
+        user_agent_extra="trimtab",
+    )
+    return get_session().create_client(service, config=config)
+
+
 def unless_gone(call: Callable[[], Any]) -> Any:
     """The call's answer, or None when AWS says that its object does not exist."""
     try:
@@ -118,7 +142,7 @@ def tag_list(tags: dict[str, str], owner: str) -> list[dict[str, str]]:
 
 
 def user_tags(tags: list[Any]) -> tuple[dict[str, str], str | None]:
-    """AWS's tag list as the user's own tags and the owner, if any."""
-    found = {tag["Key"]: tag.get("Value", "") for tag in tags}
+    """AWS's tag list as the user's own tags and the owner, if any; tags that AWS itself sets are nobody's."""
+    found = {tag["Key"]: tag.get("Value", "") for tag in tags if not tag["Key"].startswith(RESERVED)}
     owner = found.pop(OWNER_TAG, None)
     return found, owner

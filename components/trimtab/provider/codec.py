@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf import struct_pb2
-from pulumi.runtime import rpc
 
-SIGNATURE: Final = rpc._special_sig_key  # noqa: SLF001  # the protocol's constants have no public name
-SECRET: Final = rpc._special_secret_sig  # noqa: SLF001
-OUTPUT: Final = rpc._special_output_value_sig  # noqa: SLF001
+from trimtab.provider import protocol
+from trimtab.provider.protocol import OUTPUT, SECRET, SIGNATURE
 
 
 class Unknown:
@@ -52,7 +50,7 @@ def _decode(value: struct_pb2.Value) -> Any:
             number = value.number_value
             return int(number) if number.is_integer() else number
         case "string_value":
-            return UNKNOWN if value.string_value == rpc.UNKNOWN else value.string_value
+            return UNKNOWN if value.string_value == protocol.UNKNOWN else value.string_value
         case "bool_value":
             return value.bool_value
         case "list_value":
@@ -81,7 +79,7 @@ def _encode(value: Any) -> struct_pb2.Value:
         case None:
             return struct_pb2.Value(null_value=struct_pb2.NULL_VALUE)
         case Unknown():
-            return struct_pb2.Value(string_value=rpc.UNKNOWN)
+            return struct_pb2.Value(string_value=protocol.UNKNOWN)
         case Secret(inner):
             return _encode({SIGNATURE: SECRET, "value": inner})
         case bool():

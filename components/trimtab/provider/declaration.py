@@ -40,9 +40,21 @@ def schema_text() -> str:
 
 
 @cache
+def package() -> Mapping[str, Any]:
+    """The package schema, parsed."""
+    schema: Mapping[str, Any] = json.loads(schema_text())
+    return schema
+
+
+def version() -> str:
+    """The provider's version."""
+    number: str = package()["version"]
+    return number
+
+
 def resource_schema(token: str) -> Mapping[str, Any]:
     """The schema of one kind; KeyError for an unknown token."""
-    resource: Mapping[str, Any] = json.loads(schema_text())["resources"][token]
+    resource: Mapping[str, Any] = package()["resources"][token]
     return resource
 
 
@@ -75,7 +87,7 @@ def failures(token: str, inputs: Mapping[str, Any]) -> Iterator[Failure]:
 def fits(value: Any, schema: Mapping[str, Any]) -> bool:
     """True when a value has the schema's type; unknowns fit everywhere."""
     if isinstance(value, Unknown) or "$ref" in schema:
-        return True
+        return True  # referenced types are read field by field, by the model
     expected: str = schema["type"]
     if isinstance(value, bool) and expected != "boolean":
         return False

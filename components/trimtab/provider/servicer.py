@@ -1,22 +1,28 @@
 """The provider as the engine sees it: wire messages in, wire messages out, errors in one line.
 
-Built on the SDK's experimental servicer for what that does well (schema, construct, configuration). The lifecycle is
-our own because the base loses old inputs, unknowns, partial failures and `refresh_before_update`, and answers every
-error with a traceback.
+Built on the protocol's own servicer. The SDK's experimental base would load the whole SDK into the plugin, loses old
+inputs, unknowns, partial failures and `refresh_before_update`, and answers every error with a traceback.
 """
 
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, NoReturn
 
 import grpc
-from google.protobuf import empty_pb2
-from pulumi.provider.experimental import provider
-from pulumi.provider.experimental.server import ProviderServicer
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, provider_pb2, status_pb2
+from google.protobuf import empty_pb2, struct_pb2
+from pulumi.runtime.proto import (
+    engine_pb2,
+    engine_pb2_grpc,
+    plugin_pb2,
+    provider_pb2,
+    provider_pb2_grpc,
+    status_pb2,
+)
 
 from trimtab.model.errors import TrimtabError
 from trimtab.model.names import Urn
@@ -26,14 +32,6 @@ from trimtab.provider.kinds import KINDS
 from trimtab.provider.kinds.kind import Kind, Live
 
 _DIFF = provider_pb2.PropertyDiff
-
-
-class Schema(provider.Provider):
-    """The base's view of us: it only serves the schema; the servicer does the rest."""
-
-    async def get_schema(self, request: provider.GetSchemaRequest) -> provider.GetSchemaResponse:
-        """Serve the package schema."""
-        return provider.GetSchemaResponse(schema=declaration.schema_text())
 
 
 class _Status(grpc.Status):
@@ -46,25 +44,48 @@ class _Status(grpc.Status):
 
 
 def one_line_errors(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """Answer expected errors with their sentence instead of a traceback."""
+    """Answer errors with one sentence; the traceback of an unexpected one goes to the engine's debug log."""
 
     @wraps(method)
     async def guarded(self: Servicer, request: Any, context: Any) -> Any:
         try:
             return await method(self, request, context)
-        except (AwsCallError, TrimtabError, ValueError) as error:
+        except (AwsCallError, TrimtabError) as error:
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001  # the engine would show the whole traceback
+            await self.log(request.urn, traceback.format_exc(), engine_pb2.DEBUG)
+            sentence = f"internal error in trimtab: {type(error).__name__}: {error} (`pulumi --debug` shows where)"
+            await context.abort(grpc.StatusCode.INTERNAL, sentence)
 
     return guarded
 
 
-class Servicer(ProviderServicer):
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     """One engine's provider. AWS calls run in threads, so that a slow one holds up nobody else."""
 
-    def __init__(self, arguments: list[str], version: str, engine: str) -> None:
-        super().__init__(arguments, version, Schema(), engine)
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
         self._aws = Aws()
         self._refresh_first = False
+
+    async def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        """Our version."""
+        return plugin_pb2.PluginInfo(version=declaration.version())
+
+    async def GetSchema(self, request: Any, context: Any) -> Any:
+        """The package schema."""
+        return provider_pb2.GetSchemaResponse(schema=declaration.schema_text())
+
+    async def Cancel(self, request: Any, context: Any) -> Any:
+        """Give up waiting; calls that are under way finish."""
+        self.stop_waiting()
+        return empty_pb2.Empty()
+
+    def stop_waiting(self) -> None:
+        """Let everything that only waits end with an error that says so."""
+        self._aws.cancel()
 
     async def Handshake(self, request: Any, context: Any) -> Any:
         """Agree on features with the engine."""
@@ -73,12 +94,16 @@ class Servicer(ProviderServicer):
 
     async def Attach(self, request: Any, context: Any) -> Any:
         """Serve another engine (PULUMI_DEBUG_PROVIDERS)."""
-        self._engine_address = request.address
+        self._engine = request.address
         return empty_pb2.Empty()
 
     async def CheckConfig(self, request: Any, context: Any) -> Any:
-        """The provider has no configuration of its own: AWS's environment is it."""
-        return provider_pb2.CheckResponse(inputs=request.news)
+        """The provider has no configuration of its own: AWS's environment is it.
+
+        The program's configuration shares the name ``trimtab``; it is kept out of the provider's state.
+        """
+        kept = {key: value for key, value in request.news.fields.items() if key in ENGINE_CONFIG}
+        return provider_pb2.CheckResponse(inputs=struct_pb2.Struct(fields=kept))
 
     async def DiffConfig(self, request: Any, context: Any) -> Any:
         """A change of configuration never replaces resources."""
@@ -102,14 +127,14 @@ class Servicer(ProviderServicer):
         except TrimtabError as error:
             return refusal([declaration.Failure(getattr(error, "path", ""), getattr(error, "problem", str(error)))])
         for remark in checked.remarks:
-            await self._warn(request.urn, remark)
+            await self.log(request.urn, remark)
         return provider_pb2.CheckResponse(inputs=codec.encode(codec.mark_like(checked.inputs, new)))
 
     @one_line_errors
     async def Diff(self, request: Any, context: Any) -> Any:
         """Compare the last inputs with the new ones, property by property."""
         token = Urn.parse(request.urn).type
-        old, new = (codec.reveal(codec.decode(each)) for each in (request.old_inputs, request.news))
+        old, new = codec.decode(request.old_inputs), codec.decode(request.news)
         details = differences(old, new, declaration.replaces_on(token), frozenset(request.ignoreChanges))
         return provider_pb2.DiffResponse(
             changes=provider_pb2.DiffResponse.DIFF_SOME if details else provider_pb2.DiffResponse.DIFF_NONE,
@@ -140,6 +165,8 @@ class Servicer(ProviderServicer):
         live = await asyncio.to_thread(kind.read, self._aws, request.id, codec.reveal(inputs))
         if live is None:
             return provider_pb2.ReadResponse()
+        for remark in live.remarks:
+            await self.log(request.urn, remark)
         return provider_pb2.ReadResponse(
             id=live.id,
             inputs=codec.encode(codec.mark_like(live.inputs, inputs, state)),
@@ -175,14 +202,15 @@ class Servicer(ProviderServicer):
         if live.problems:
             await init_failed(context, live, inputs, refresh_first=self._refreshes(kind))
 
-    async def _warn(self, urn: str, message: str) -> None:
-        """Say something in the engine's own log, beside the resource."""
-        async with grpc.aio.insecure_channel(self._engine_address) as channel:
-            request = engine_pb2.LogRequest(severity=engine_pb2.WARNING, message=message, urn=urn)
+    async def log(self, urn: str, message: str, severity: Any = engine_pb2.WARNING) -> None:
+        """Say something in the engine's own log, beside the resource; an engine that is gone need not hear it."""
+        async with grpc.aio.insecure_channel(self._engine) as channel:
             stub: Any = engine_pb2_grpc.EngineStub(channel)  # typed for blocking channels only
-            await stub.Log(request)
+            with suppress(grpc.RpcError):
+                await stub.Log(engine_pb2.LogRequest(severity=severity, message=message, urn=urn))
 
 
+ENGINE_CONFIG = frozenset({"version", "pluginDownloadURL", "__internal"})
 REPLACING = frozenset({_DIFF.ADD_REPLACE, _DIFF.DELETE_REPLACE, _DIFF.UPDATE_REPLACE})
 
 
@@ -204,7 +232,10 @@ def refusal(failures: list[declaration.Failure]) -> Any:
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], replacing: frozenset[str], ignored: frozenset[str]
 ) -> dict[str, Any]:
-    """Each changed top-level property with the engine's kind of change; unknown counts as changed."""
+    """Each changed top-level property with the engine's kind of change.
+
+    Unknown counts as changed, and so does a value that became secret: what the state holds in clear must go.
+    """
     details: dict[str, Any] = {}
     for key in sorted((set(old) | set(new)) - ignored):
         if key in old and key in new and old[key] == new[key] and not codec.has_unknown(new[key]):

@@ -1,12 +1,14 @@
 """EC2 Auto Scaling groups whose desired capacity has an owner and whose leaving nodes are named.
 
-Instances are protected from scale-in, so AWS never picks which one goes; `retire` is the only way out. Bounds and
-desired capacity always travel in one call, so no moment exists in which they contradict each other.
+Where the reconciler owns the number, instances are protected from scale-in: AWS never picks which one goes, `retire`
+is the only way out. Bounds and desired capacity always travel in one call, so they never contradict each other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any
 
 from trimtab.model.errors import DeclarationError
@@ -19,10 +21,14 @@ from trimtab.provider.kinds.kind import Checked, Kind, Live, Props, named
 from trimtab.provider.plan_file import Order, order_for
 
 STOPPING = frozenset({"Terminating", "Terminating:Wait", "Terminating:Proceed", "Terminated"})
+PROTECTION_BATCH = 50
+DELETION_POLLS_SECONDS = (0.2, 0.5, 1.0, 2.0, *repeat(5.0, 360))
 
 
 def check(old: Props, new: Props, urn: Urn) -> Checked:
     """Validate the policies and decide desired capacity; unknown bounds leave it for the update."""
+    if new.get("retire"):
+        raise DeclarationError("retire", "only the reconciler's plan fills this list; remove it from the program")
     inputs = {"capacity": CapacityOwner.RECONCILER.value, **named(old, new, urn)}
     for key, policy in (("scaling", ScalingPolicy), ("repair", RepairPolicy), ("pin", Pin)):
         if inputs.get(key) is not None and not has_unknown(inputs[key]):
@@ -85,11 +91,39 @@ def group_tags(name: str, tags: dict[str, str]) -> list[Any]:
     return [{**fixed, "Key": key, "Value": value} for key, value in sorted(tags.items())]
 
 
-def find(aws: Aws, name: str) -> Any:
-    """The group of this name, or None; a group that is being deleted counts as gone."""
+def lookup(aws: Aws, name: str) -> Any:
+    """The group of this name in whatever condition, or None."""
     with plain_errors():
         groups = aws.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
-    return next((group for group in groups if not group.get("Status")), None)
+    return groups[0] if groups else None
+
+
+def find(aws: Aws, name: str) -> Any:
+    """The group of this name, or None; a group that is being deleted counts as gone."""
+    group = lookup(aws, name)
+    return None if group is None or group.get("Status") else group
+
+
+def require(aws: Aws, name: str) -> Any:
+    """The group of this name.
+
+    Raises:
+        AwsCallError: there is none.
+    """
+    group = find(aws, name)
+    if group is None:
+        raise AwsCallError(f"auto-scaling group {name} is gone: `pulumi refresh` drops it, `pulumi up` makes it again")
+    return group
+
+
+def members(group: Any) -> frozenset[str]:
+    """The ids of the group's instances that are not on their way out."""
+    return frozenset(each["InstanceId"] for each in group["Instances"] if each["LifecycleState"] not in STOPPING)
+
+
+def protects(inputs: Props) -> bool:
+    """Whether AWS may not choose which instance leaves."""
+    return bool(inputs.get("capacity") == CapacityOwner.RECONCILER)
 
 
 def create(aws: Aws, inputs: Props, urn: Urn) -> Live:
@@ -105,11 +139,11 @@ def create(aws: Aws, inputs: Props, urn: Urn) -> Live:
             MinSize=inputs["minSize"],
             MaxSize=inputs["maxSize"],
             DesiredCapacity=inputs["desired"],
-            NewInstancesProtectedFromScaleIn=True,
+            NewInstancesProtectedFromScaleIn=protects(inputs),
             Tags=group_tags(name, {**(inputs.get("tags") or {}), OWNER_TAG: urn.owner}),
             **placement(inputs),
         )
-    return Live(name, dict(inputs), {"arn": find(aws, name)["AutoScalingGroupARN"]})
+    return Live(name, dict(inputs), {"arn": require(aws, name)["AutoScalingGroupARN"]})
 
 
 def read(aws: Aws, identity: str, inputs: Props) -> Live | None:
@@ -117,7 +151,7 @@ def read(aws: Aws, identity: str, inputs: Props) -> Live | None:
     group = find(aws, identity)
     if group is None:
         return None
-    present = {each["InstanceId"] for each in group["Instances"] if each["LifecycleState"] not in STOPPING}
+    present = members(group)
     template, tags = group.get("LaunchTemplate", {}), user_tags(group["Tags"])[0]
     live = {
         "name": identity,
@@ -136,7 +170,21 @@ def read(aws: Aws, identity: str, inputs: Props) -> Live | None:
         identity,
         {key: value for key, value in kept.items() if value or optional.get(key, value is not None)},
         {"arn": group["AutoScalingGroupARN"]},
+        remarks=shortage(aws, group),
     )
+
+
+def shortage(aws: Aws, group: Any) -> tuple[str, ...]:
+    """Why nodes are missing, in AWS's own words, where its last attempt to start some failed."""
+    name, wanted, present = group["AutoScalingGroupName"], group["DesiredCapacity"], len(members(group))
+    if present >= wanted:
+        return ()
+    with plain_errors():
+        activities = aws.autoscaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=10)["Activities"]
+    ended = next((each for each in activities if each["StatusCode"] in {"Failed", "Cancelled", "Successful"}), None)
+    if ended is None or ended["StatusCode"] == "Successful":
+        return ()
+    return (f"{present} of {wanted} nodes; AWS could not start more: {ended.get('StatusMessage', 'no reason given')}",)
 
 
 def located(group: Any, inputs: Props) -> dict[str, Any]:
@@ -153,30 +201,46 @@ def ordered(found: list[str], declared: list[str] | None) -> list[str]:
 
 
 def update(aws: Aws, identity: str, old: Props, new: Props, urn: Urn) -> Live:
-    """Grow first, then let the named instances go, then settle on the final numbers."""
-    fresh = [entry for entry in new.get("retire") or [] if entry not in (old.get("retire") or [])]
-    shrink = sum(1 for entry in fresh if entry["decrement"])
-    before = new["desired"] + shrink
+    """Grow first, then let the named instances go, then settle on the final numbers.
+
+    Every listed instance that is still there goes, not only a newly listed one: an interrupted update is finished.
+    """
+    group = require(aws, identity)
+    present = members(group)
+    going = [entry for entry in new.get("retire") or [] if entry["instanceId"] in present]
+    peak = new["desired"] + sum(entry["decrement"] for entry in going)
     with plain_errors():
-        resize(aws, identity, new["minSize"], max(new["maxSize"], before), before, placement(new))
+        resize(aws, identity, {**new, "maxSize": max(new["maxSize"], peak), "desired": peak}, placement(new))
         retag(aws, identity, old, new, urn)
-    problems = tuple(problem for entry in fresh if (problem := retire(aws, identity, entry)))
-    if shrink or before > new["maxSize"]:
+        if protects(old) != protects(new):
+            protect(aws, identity, present, protected=protects(new))
+    problems = tuple(problem for entry in going if (problem := retire(aws, entry)))
+    if peak != new["desired"]:
         with plain_errors():
-            resize(aws, identity, new["minSize"], new["maxSize"], new["desired"], {})
-    return Live(identity, dict(new), {"arn": find(aws, identity)["AutoScalingGroupARN"]}, problems)
+            resize(aws, identity, new, {})
+    return Live(identity, dict(new), {"arn": group["AutoScalingGroupARN"]}, problems)
 
 
-def resize(aws: Aws, name: str, low: int, high: int, desired: int, extra: dict[str, Any]) -> None:
+def resize(aws: Aws, name: str, inputs: Props, extra: dict[str, Any]) -> None:
     """Bounds and desired capacity in one call."""
     aws.autoscaling.update_auto_scaling_group(
         AutoScalingGroupName=name,
-        MinSize=low,
-        MaxSize=high,
-        DesiredCapacity=desired,
-        NewInstancesProtectedFromScaleIn=True,
+        MinSize=inputs["minSize"],
+        MaxSize=inputs["maxSize"],
+        DesiredCapacity=inputs["desired"],
+        NewInstancesProtectedFromScaleIn=protects(inputs),
         **extra,
     )
+
+
+def protect(aws: Aws, name: str, instances: Iterable[str], *, protected: bool) -> None:
+    """Bring instances that run already to the group's new owner."""
+    ids = sorted(instances)
+    for start in range(0, len(ids), PROTECTION_BATCH):
+        batch = ids[start : start + PROTECTION_BATCH]
+        aws.autoscaling.set_instance_protection(
+            AutoScalingGroupName=name, InstanceIds=batch, ProtectedFromScaleIn=protected
+        )
 
 
 def retag(aws: Aws, name: str, old: Props, new: Props, urn: Urn) -> None:
@@ -188,11 +252,8 @@ def retag(aws: Aws, name: str, old: Props, new: Props, urn: Urn) -> None:
         aws.autoscaling.create_or_update_tags(Tags=group_tags(name, {**after, OWNER_TAG: urn.owner}))
 
 
-def retire(aws: Aws, name: str, entry: Props) -> str | None:
+def retire(aws: Aws, entry: Props) -> str | None:
     """Terminate one instance through its group; None, or the reason why it could not go."""
-    group = find(aws, name)
-    if all(each["InstanceId"] != entry["instanceId"] for each in group["Instances"]):
-        return None
     try:
         with plain_errors():
             aws.autoscaling.terminate_instance_in_auto_scaling_group(
@@ -204,11 +265,19 @@ def retire(aws: Aws, name: str, entry: Props) -> str | None:
 
 
 def delete(aws: Aws, identity: str) -> None:
-    """Remove the group and its instances; a group that is gone or going is fine."""
-    if find(aws, identity) is None:
-        return
-    with plain_errors():
-        aws.autoscaling.delete_auto_scaling_group(AutoScalingGroupName=identity, ForceDelete=True)
+    """Remove the group with its instances and wait until it is gone, so that its name and template are free.
+
+    Raises:
+        AwsCallError: it is still there after half an hour.
+    """
+    if find(aws, identity) is not None:
+        with plain_errors():
+            aws.autoscaling.delete_auto_scaling_group(AutoScalingGroupName=identity, ForceDelete=True)
+    for seconds in DELETION_POLLS_SECONDS:
+        if lookup(aws, identity) is None:
+            return
+        aws.wait(seconds)
+    raise AwsCallError(f"auto-scaling group {identity} is still being deleted; run the same command again")
 
 
 KIND = Kind("trimtab:aws:AutoScalingGroup", check, create, read, update, delete, live=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from trimtab.model.names import Urn
@@ -22,12 +22,16 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A resource as AWS has it. `problems` says what is missing where only a part of it could be made."""
+    """A resource as AWS has it.
+
+    `problems` says what is missing where only a part of it could be made; `remarks` are for the user's eyes.
+    """
 
     id: str
     inputs: dict[str, Any]
     outputs: dict[str, Any]
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

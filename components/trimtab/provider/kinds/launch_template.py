@@ -80,7 +80,7 @@ def create(aws: Aws, inputs: Props, urn: Urn) -> Live:
 
 
 def adopt(aws: Aws, inputs: Props, urn: Urn) -> Live:
-    """Take over the template of this name if its tag says that it is ours.
+    """Take over the template of this name if its tag says that it is ours; only a difference makes a version.
 
     Raises:
         AwsCallError: it belongs to somebody else.
@@ -89,7 +89,10 @@ def adopt(aws: Aws, inputs: Props, urn: Urn) -> Live:
         found = aws.ec2.describe_launch_templates(LaunchTemplateNames=[inputs["name"]])["LaunchTemplates"][0]
     if user_tags(found.get("Tags", []))[1] != urn.owner:
         raise AwsCallError(f"launch template {inputs['name']} exists and is not ours: import it or choose another name")
-    return update(aws, found["LaunchTemplateId"], {}, inputs, urn)
+    live = read(aws, found["LaunchTemplateId"], inputs)
+    if live is not None and live.inputs == inputs:
+        return live
+    return update(aws, found["LaunchTemplateId"], live.inputs if live else {}, inputs, urn)
 
 
 def read(aws: Aws, identity: str, inputs: Props) -> Live | None:

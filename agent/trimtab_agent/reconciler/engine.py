@@ -1,0 +1,149 @@
+"""The door to the Pulumi engine: exports, previews and updates of one stack, with its errors in our words."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trimtab.model.errors import EngineMissingError, ExecutionError, PolicyRefusedError, StackError, StackLockedError
+from trimtab_agent.reconciler.settings import Settings
+
+ENGINE_SECONDS = 120
+LOCKED = "the stack is currently locked"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a preview or update: what the engine does to which resource, and which properties differ."""
+
+    operation: str
+    urn: str
+    type: str
+    differing: frozenset[str]
+
+
+@dataclass
+class Run:
+    """What a preview or update said through its events."""
+
+    steps: list[Step] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def take(self, event: Any) -> None:
+        """Keep what matters of one engine event."""
+        if event.resource_pre_event is not None:
+            data = event.resource_pre_event.metadata
+            differing = frozenset(data.detailed_diff or ()) | frozenset(data.diffs or ())
+            self.steps.append(Step(str(getattr(data.op, "value", data.op)), data.urn, data.type, differing))
+        elif event.policy_event is not None and event.policy_event.enforcement_level == "mandatory":
+            policy = event.policy_event
+            self.violations.append(
+                f"{policy.policy_name} on {policy.resource_urn.rsplit('::', 1)[-1]}: {policy.message.strip()}"
+            )
+        elif event.diagnostic_event is not None and event.diagnostic_event.severity == "error":
+            self.errors.append(event.diagnostic_event.message.strip())
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the engine's processes see: ours, without attempts to download plugins or updates."""
+    fixed = {"PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true"}
+    return {**fixed, **(extra or {})}
+
+
+def require_engine() -> str:
+    """The engine's path.
+
+    Raises:
+        EngineMissingError: there is none on PATH.
+    """
+    found = shutil.which("pulumi")
+    if found is None:
+        raise EngineMissingError("the Pulumi engine `pulumi` is not on PATH")
+    return found
+
+
+def run_command(settings: Settings, *arguments: str) -> str:
+    """The output of a short engine command on the stack.
+
+    Raises:
+        StackError: the engine refused, with its own words.
+    """
+    command = [require_engine(), *arguments, "--non-interactive", "--stack", settings.stack]
+    done = subprocess.run(
+        command,
+        cwd=settings.project,
+        env={**os.environ, **environment()},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=ENGINE_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        words = " ".join(done.stderr.replace("error:", "").split())
+        raise StackError(f"stack {settings.stack} in {settings.project}: {words}")
+    return done.stdout
+
+
+def export(settings: Settings) -> dict[str, Any]:
+    """The stack's state as the backend holds it, secrets encrypted."""
+    state: dict[str, Any] = json.loads(run_command(settings, "stack", "export"))
+    return state
+
+
+class Updates:
+    """Previews and updates of one stack through the Automation API, always with the policy pack."""
+
+    def __init__(self, settings: Settings, plan_file: Path) -> None:
+        require_engine()
+        from pulumi import automation
+
+        extra = environment({"TRIMTAB_PLAN_FILE": str(plan_file)})
+        workspace = automation.LocalWorkspace(work_dir=str(settings.project), env_vars=extra)
+        self._stack = automation.Stack.select(settings.stack, workspace)
+        self._options: dict[str, Any] = {
+            "policy_packs": [str(settings.policy_pack)] if settings.policy_pack else None,
+            "policy_pack_configs": [str(settings.policy_config)] if settings.policy_config else None,
+        }
+
+    def preview(self) -> Run:
+        """What an update would do; nothing is changed."""
+        return self._run(self._stack.preview)
+
+    def up(self, message: str) -> Run:
+        """Apply; the message stays in the stack's history."""
+        return self._run(self._stack.up, message=message)
+
+    def cancel(self) -> None:
+        """Remove the stack's lock and forget creations that an interrupted run left open; create adopts them."""
+        self._stack.cancel()
+        self._stack.refresh(clear_pending_creates=True)
+
+    def _run(self, operation: Any, **options: Any) -> Run:
+        from pulumi.automation import errors
+
+        run = Run()
+        try:
+            operation(on_event=run.take, **self._options, **options)
+        except errors.ConcurrentUpdateError as error:
+            raise StackLockedError("the stack is locked by another update") from error
+        except errors.CommandError as error:
+            raise refusal(run, str(error)) from error
+        return run
+
+
+def refusal(run: Run, words: str) -> Exception:
+    """The engine's failure as one of our errors."""
+    if run.violations:
+        return PolicyRefusedError("; ".join(run.violations))
+    if LOCKED in words:
+        return StackLockedError("the stack is locked by another update")
+    said = run.errors or [line.strip() for line in words.splitlines() if "error" in line.lower()][-3:]
+    return ExecutionError("the engine refused: " + "; ".join(dict.fromkeys(said)))

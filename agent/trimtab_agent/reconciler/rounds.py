@@ -1,0 +1,136 @@
+"""One round: observe, plan, check, execute. And the loop around it, which no failing round ends."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from trimtab.model.errors import PlanRefusedError, TrimtabError
+from trimtab.model.scaling import GroupSpec
+from trimtab_agent.reconciler import engine, history, locks, plan_checks, planner, processes, retention, stack_state
+from trimtab_agent.reconciler.executor import Executor
+from trimtab_agent.reconciler.history import History, Orders
+from trimtab_agent.reconciler.journal import Journal, Lease
+from trimtab_agent.reconciler.observation import Observation
+from trimtab_agent.reconciler.observe import observe
+from trimtab_agent.reconciler.plan import Hold, Plan
+from trimtab_agent.reconciler.settings import Settings
+from trimtab_agent.reconciler.sources.agents import Agents
+from trimtab_agent.reconciler.sources.aws import Aws
+
+BACKOFF_FIRST = timedelta(seconds=10)
+BACKOFF_FACTOR = 3
+BACKOFF_MOST = timedelta(minutes=15)
+JITTER = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Everything that one round saw and decided."""
+
+    specs: Mapping[str, GroupSpec]
+    observation: Observation
+    memory: History
+    orders: Orders
+    plan: Plan
+    wants: Mapping[str, int]
+
+    @property
+    def silent_agents(self) -> dict[str, str]:
+        """Instances whose agent did not answer, with why; those that AWS does not serve yet do not count."""
+        return {
+            each.instance_id: each.problem or "silent"
+            for group in self.observation.groups.values()
+            for each in group.instances
+            if each.report is None and each.lifecycle == "InService"
+        }
+
+
+class Reconciler:
+    """The parts that a round needs, opened once."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self.settings = settings
+        self.journal = journal
+        self._aws = Aws(settings.region)
+        self._agents = Agents(settings)
+
+    def close(self) -> None:
+        """Give back connections."""
+        self._agents.close()
+
+    def decide(self) -> Round:
+        """Observe and plan; nothing is changed and nothing is written.
+
+        Raises:
+            PlanRefusedError: the plan breaks an invariant, which is a defect and stops everything.
+        """
+        specs = stack_state.group_specs(engine.export(self.settings))
+        observation = observe(specs, self._aws, self._agents, self.settings)
+        now = observation.at
+        memory, orders = history.note(self.journal.history(), specs, observation), self.journal.orders(now)
+        planned = planner.plan(specs, observation, memory, orders, now)
+        case = plan_checks.Case(planned.plan, specs, observation, memory, orders, now)
+        violations = plan_checks.check(case)
+        if violations:
+            raise PlanRefusedError("; ".join(f"{each.invariant}: {each.sentence}" for each in violations))
+        return Round(specs, observation, memory, orders, planned.plan, planned.wants)
+
+    def once(self, lease: Lease) -> Round:
+        """One whole round under a lease, its intent and outcome in the journal (I5)."""
+        self.journal.interrupted(datetime.now(UTC))
+        decided = self.decide()
+        acting = Plan(decided.plan.at, tuple(each for each in decided.plan.changes if not isinstance(each, Hold)))
+        if acting.changes:
+            self._execute(acting, decided, lease)
+        self.journal.save_history(history.record(decided.memory, acting, decided.wants, decided.plan.at))
+        return decided
+
+    def _execute(self, acting: Plan, decided: Round, lease: Lease) -> None:
+        identity = decided.plan.at.isoformat()
+        self.journal.intend(identity, acting.changes, datetime.now(UTC))
+        try:
+            Executor(self.settings, self._aws, self._agents, lease).execute(acting, decided.specs)
+        except TrimtabError as error:
+            self.journal.save_history(decided.memory)
+            self.journal.conclude(identity, f"{type(error).__name__}: {error}", datetime.now(UTC))
+            raise
+        self.journal.conclude(identity, "done", datetime.now(UTC))
+        backend = locks.backend_url()
+        project = next(iter(decided.specs.values())).urn.split("::")[1]
+        retention.prune(backend, project, self.settings.stack, self.settings.history_kept)
+
+
+def pause_after(failures: int, every: timedelta, chance: random.Random) -> timedelta:
+    """How long to wait for the next round: the interval with jitter, or a growing pause after failures."""
+    if failures == 0:
+        return every * (1 + chance.uniform(-JITTER, JITTER))
+    grown: timedelta = BACKOFF_FIRST * BACKOFF_FACTOR ** min(failures - 1, 5)
+    return max(every, min(grown, BACKOFF_MOST))
+
+
+def loop(
+    reconciler: Reconciler,
+    every: timedelta,
+    stop: threading.Event,
+    tell: Callable[[Round | TrimtabError], None],
+) -> None:
+    """Rounds until `stop`; a round in flight is finished, a failed one is told and followed by a growing pause."""
+    failures, chance = 0, random.Random()  # noqa: S311  # jitter, not secrets
+    while not stop.is_set():
+        started = time.monotonic()
+        try:
+            lease = reconciler.journal.acquire(datetime.now(UTC))
+            tell(reconciler.once(lease))
+            failures = 0
+        except TrimtabError as error:
+            failures += 1
+            tell(error)
+        reconciler.journal.note("last_round", datetime.now(UTC).isoformat())
+        wait = pause_after(failures, every, chance).total_seconds() - (time.monotonic() - started)
+        stop.wait(max(wait, 0))
+    reconciler.journal.release(processes.myself())

@@ -1,0 +1,122 @@
+"""Everything that may be set, as one frozen value: trimtab.toml, overridden by the command line."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from trimtab.model.errors import DeclarationError, SettingsError
+from trimtab.model.wire import Fields
+
+FILE = "trimtab.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where things are and how long to wait for them; docs/settings.md explains each key."""
+
+    project: Path
+    stack: str
+    policy_pack: Path | None
+    policy_config: Path | None
+    journal: str
+    discovery: str = "private-ip"
+    discovery_file: Path | None = None
+    agent_port: int = 9400
+    token_file: Path | None = None
+    timeout: timedelta = timedelta(seconds=2)
+    prometheus_url: str | None = None
+    queue_url: str | None = None
+    region: str | None = None
+    history_kept: int = 50
+
+
+def load(project: Path, stack: str | None = None, file: Path | None = None) -> Settings:
+    """Read the settings of a project folder.
+
+    Raises:
+        SettingsError: naming the file and the key.
+    """
+    path = file or project / FILE
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() or file else {}
+        settings = parse(raw, project.resolve(), stack)
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: not TOML: {error}") from error
+    except DeclarationError as error:
+        raise SettingsError(f"{path}: {error}") from error
+    if not (settings.project / "Pulumi.yaml").exists():
+        raise SettingsError(
+            f"{settings.project} holds no Pulumi.yaml", hint="Run trimtab in the project's folder, or give --project."
+        )
+    return settings
+
+
+def parse(raw: Mapping[str, Any], project: Path, stack: str | None) -> Settings:
+    """Settings from parsed TOML; raises DeclarationError naming the key."""
+    top = Fields(raw, "")
+    tables = {
+        name: Fields(top.raw(name) or {}, name)
+        for name in ("project", "engine", "agents", "prometheus", "queue", "journal")
+    }
+    top.done()
+    named = stack or os.environ.get("TRIMTAB_STACK") or tables["project"].optional_text("stack")
+    tables["project"].raw("stack")
+    if named is None:
+        raise DeclarationError("project.stack", "no stack is named; give --stack, set TRIMTAB_STACK, or write it here")
+    settings = Settings(
+        project=project,
+        stack=named,
+        policy_pack=_policy_pack(tables["engine"], project),
+        policy_config=_path(tables["engine"], "policy_config", project),
+        journal=tables["journal"].text("url", default_journal(project, named)),
+        region=tables["engine"].optional_text("region"),
+        history_kept=tables["engine"].whole("history_kept", 50, least=1),
+        prometheus_url=tables["prometheus"].optional_text("url"),
+        queue_url=tables["queue"].optional_text("url"),
+    )
+    settings = _with_agents(settings, tables["agents"], project)
+    for table in tables.values():
+        table.done()
+    return settings
+
+
+def _with_agents(settings: Settings, fields: Fields, project: Path) -> Settings:
+    found = replace(
+        settings,
+        discovery=fields.text("discovery", "private-ip"),
+        discovery_file=_path(fields, "file", project),
+        agent_port=fields.whole("port", 9400, least=1),
+        token_file=_path(fields, "token_file", project),
+        timeout=fields.seconds("timeout_seconds", timedelta(seconds=2)),
+    )
+    if found.discovery not in {"private-ip", "file"}:
+        raise fields.refuse("discovery", "private-ip or file")
+    if (found.discovery == "file") != (found.discovery_file is not None):
+        raise DeclarationError("agents.file", "give a file if, and only if, discovery is file")
+    return found
+
+
+def _policy_pack(fields: Fields, project: Path) -> Path | None:
+    """The declared pack, else the project's own `policies`, else none."""
+    declared = _path(fields, "policy_pack", project)
+    own = project / "policies"
+    return declared or (own if (own / "PulumiPolicy.yaml").exists() else None)
+
+
+def _path(fields: Fields, key: str, project: Path) -> Path | None:
+    text = fields.optional_text(key)
+    return None if text is None else project / Path(text).expanduser()
+
+
+def default_journal(project: Path, stack: str) -> str:
+    """One journal for each project folder's name and stack, in the user's state folder."""
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return f"sqlite:///{base / 'trimtab' / f'{project.name}-{stack}.db'}"
