@@ -63,22 +63,27 @@ class Reconciler:
         """Give back connections."""
         self._agents.close()
 
-    def decide(self) -> Round:
-        """Observe and plan; nothing is changed and nothing is written.
-
-        Raises:
-            PlanRefusedError: the plan breaks an invariant, which is a defect and stops everything.
-        """
+    def look(self) -> Round:
+        """Observe and plan; nothing is changed and nothing is written."""
         specs = stack_state.group_specs(engine.export(self.settings))
         observation = observe(specs, self._aws, self._agents, self.settings)
         now = observation.at
         memory, orders = history.note(self.journal.history(), specs, observation), self.journal.orders(now)
         planned = planner.plan(specs, observation, memory, orders, now)
-        case = plan_checks.Case(planned.plan, specs, observation, memory, orders, now)
+        return Round(specs, observation, memory, orders, planned.plan, planned.wants)
+
+    def decide(self) -> Round:
+        """Look, and check the plan.
+
+        Raises:
+            PlanRefusedError: the plan breaks an invariant, which is a defect and stops everything.
+        """
+        seen = self.look()
+        case = plan_checks.Case(seen.plan, seen.specs, seen.observation, seen.memory, seen.orders, seen.observation.at)
         violations = plan_checks.check(case)
         if violations:
             raise PlanRefusedError("; ".join(f"{each.invariant}: {each.sentence}" for each in violations))
-        return Round(specs, observation, memory, orders, planned.plan, planned.wants)
+        return seen
 
     def once(self, lease: Lease) -> Round:
         """One whole round under a lease, its intent and outcome in the journal (I5)."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from trimtab.model.health_wire import report_from_json
 
 from trimtab.model.errors import AgentUnreachableError, SettingsError
 from trimtab.model.health import NodeReport
+from trimtab.model.health_wire import report_from_json
 from trimtab_agent.reconciler.settings import Settings
 from trimtab_agent.reconciler.sources.aws import SeenInstance
 

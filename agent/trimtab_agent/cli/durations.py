@@ -1,0 +1,18 @@
+"""Durations as people write them: 45s, 90m, 2h, 3d."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import typer
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def parse_duration(text: str) -> timedelta:
+    """A positive duration; raises typer.BadParameter naming what was given."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    if not found or float(found[1]) <= 0:
+        raise typer.BadParameter(f"{text!r} is no duration; write for example 45s, 90m, 2h or 3d")
+    return timedelta(**{UNITS[found[2]]: float(found[1])})
