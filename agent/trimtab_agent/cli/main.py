@@ -14,7 +14,7 @@ from trimtab_agent.cli.durations import parse_duration
 
 app = typer.Typer(
     name="trimtab",
-    help="Keeps a GPU fleet in trim: scales groups and replaces failed nodes by previewed, policy-checked stack updates.",
+    help="Keeps a GPU fleet in trim: scales groups and replaces failed nodes by previewed, checked stack updates.",
     epilog="Start with `trimtab plan`: it changes nothing. Exit codes are listed in docs/errors.md.",
     no_args_is_help=True,
     add_completion=False,
@@ -40,7 +40,7 @@ def _version(wanted: bool) -> None:  # typer's callback form
 
 @app.callback()
 def options(
-    version: Annotated[
+    _show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show the cause of an error with its traceback.")] = False,

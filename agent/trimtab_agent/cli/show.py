@@ -32,9 +32,8 @@ def plan(decided: Round, *, done: bool = False) -> None:
     acting = [each for each in decided.plan.changes if not isinstance(each, Hold)]
     for change in acting:
         console.print(f"[bold green]{'done' if done else 'plan'}[/]  {escape(explain.change_sentence(change))}")
-    for change in decided.plan.changes:
-        if isinstance(change, Hold):
-            console.print(f"[yellow]hold[/]  {escape(f'{change.group}: {change.reason.sentence}')}")
+    for hold in (each for each in decided.plan.changes if isinstance(each, Hold)):
+        console.print(f"[yellow]hold[/]  {escape(f'{hold.group}: {hold.reason.sentence}')}")
     if not acting:
         console.print(f"Nothing to do in {len(decided.specs)} groups.")
 
@@ -125,5 +124,5 @@ def instance_sentences(identity: str, decided: Round) -> list[str]:
     for name, group in decided.observation.groups.items():
         for instance in group.instances:
             if instance.instance_id == identity:
-                return explain.instance_sentences(decided.specs[name], instance, decided.memory, decided.observation.at)
+                return explain.instance_sentences(decided.specs[name], instance, decided.memory)
     return []

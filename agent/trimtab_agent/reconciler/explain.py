@@ -126,7 +126,7 @@ def signal_sentences(spec: GroupSpec, group: GroupObservation, memory: History, 
     return [each.sentence for each in votes]
 
 
-def instance_sentences(spec: GroupSpec, instance: InstanceObservation, memory: History, now: datetime) -> list[str]:
+def instance_sentences(spec: GroupSpec, instance: InstanceObservation, memory: History) -> list[str]:
     """Everything that is known of one instance."""
     suspect = memory.of(spec.name).suspects.get(instance.instance_id)
     repair = memory.of(spec.name).repairs.get(instance.instance_id)
