@@ -22,11 +22,15 @@ WILD: Final = re.compile(r"[*?]+")
 NOBODY: Final = "7d1f-nobody-4c90"
 
 
-class Kind(Enum):
-    """What a document is for: each kind must have some elements and may not have others."""
+ABOUT_WHAT: Final = ("Resource", "NotResource")
+ABOUT_WHOM: Final = ("Principal", "NotPrincipal")
 
-    PERMISSIONS = (("Action", "NotAction"), ("Resource", "NotResource"))
-    TRUST = (("Action", "NotAction"), ("Principal", "NotPrincipal"))
+
+class Kind(Enum):
+    """What a document is for: its statements say whom or what they are about, and never both."""
+
+    PERMISSIONS = (ABOUT_WHAT, ABOUT_WHOM)
+    TRUST = (ABOUT_WHOM, ABOUT_WHAT)
 
 
 class DocumentError(ValueError):
@@ -115,9 +119,12 @@ def _statement(body: Any, position: int, kind: Kind) -> Statement:
         raise DocumentError(f"{at} has an element that is not one of {', '.join(sorted(ELEMENTS))}")
     if body.get("Effect") not in ("Allow", "Deny"):
         raise DocumentError(f"{at} has no Effect of Allow or Deny")
-    for one, other in kind.value:
+    needed, foreign = kind.value
+    for one, other in (("Action", "NotAction"), needed):
         if (one in body) == (other in body):
             raise DocumentError(f"{at} must have {one} or {other}, and not both")
+    if found := [name for name in foreign if name in body]:
+        raise DocumentError(f"{at} may not have {found[0]} in this kind of document")
     actions, not_actions = (_texts(body.get(name, []), f"{at}, {name}") for name in ("Action", "NotAction"))
     if any(ACTION.fullmatch(action) is None for action in actions + not_actions):
         raise DocumentError(f"{at} has an action that is not of the form service:Action")

@@ -56,7 +56,7 @@ def _schema(rule: Rule) -> sdk.PolicyConfigSchema | None:
 
 def _resource_validation(rule: ResourceRule) -> Any:
     def validate(args: Any, report: Any) -> None:
-        _report(rule, run(rule, [resource_of(args)], args.get_config()), report)
+        _report(rule, run(rule, [resource_of(args)], plain(args.get_config())), report)
 
     return validate
 
@@ -64,7 +64,7 @@ def _resource_validation(rule: ResourceRule) -> Any:
 def _stack_validation(rule: StackRule) -> Any:
     def validate(args: Any, report: Any) -> None:
         resources = [resource_of(each, references_of(each)) for each in args.resources]
-        _report(rule, run(rule, resources, args.get_config()), report)
+        _report(rule, run(rule, resources, plain(args.get_config())), report)
 
     return validate
 
