@@ -44,7 +44,7 @@ def _open_trust(resource: Resource, _config: Config) -> Iterator[Finding]:
 def trusting(principal: Any) -> tuple[Resource, ...]:
     """A role that a principal may assume, for examples."""
     statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal}
-    return (sample(ROLE, {"assumeRolePolicy": json.dumps({"Statement": [statement]})}),)
+    return (sample(ROLE, {"assumeRolePolicy": json.dumps({"Version": "2012-10-17", "Statement": [statement]})}),)
 
 
 NODES: Final = trusting({"Service": "ec2.amazonaws.com"})

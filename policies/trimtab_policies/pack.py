@@ -12,6 +12,7 @@ from trimtab_policies.plain import plain
 from trimtab_policies.rule import Finding, Resource, ResourceRule, Rule, StackRule, run
 
 NAME: Final = "trimtab"
+ONCE_A_RUN: Final = "pulumi:pulumi:Stack"
 
 
 def resource_of(args: Any, references: dict[str, tuple[str, ...]] | None = None) -> Resource:
@@ -56,7 +57,9 @@ def _schema(rule: Rule) -> sdk.PolicyConfigSchema | None:
 
 def _resource_validation(rule: ResourceRule) -> Any:
     def validate(args: Any, report: Any) -> None:
-        _report(rule, run(rule, [resource_of(args)], plain(args.get_config())), report)
+        config = plain(args.get_config())
+        findings = rule.misspelled(config) if args.resource_type == ONCE_A_RUN else []
+        _report(rule, [*findings, *run(rule, [resource_of(args)], config)], report)
 
     return validate
 
@@ -64,7 +67,8 @@ def _resource_validation(rule: ResourceRule) -> Any:
 def _stack_validation(rule: StackRule) -> Any:
     def validate(args: Any, report: Any) -> None:
         resources = [resource_of(each, references_of(each)) for each in args.resources]
-        _report(rule, run(rule, resources, plain(args.get_config())), report)
+        config = plain(args.get_config())
+        _report(rule, [*rule.misspelled(config), *run(rule, resources, config)], report)
 
     return validate
 

@@ -121,7 +121,8 @@ def _unknown_policies(resource: Resource, _config: Config) -> Iterator[Finding]:
 
 def document(actions: Any, resources: Any = "*", **others: Any) -> str:
     """A permission document of one allowing statement, for examples."""
-    return json.dumps({"Statement": {"Effect": "Allow", "Action": actions, "Resource": resources, **others}})
+    statement = {"Effect": "Allow", "Action": actions, "Resource": resources, **others}
+    return json.dumps({"Version": "2012-10-17", "Statement": statement})
 
 
 def role(policy: str, **props: Any) -> tuple[Resource, ...]:
@@ -196,7 +197,7 @@ RULES: Final = (
         fix="Turn it round: list what is allowed in Action and Resource.",
         check=_by_exception,
         passing=role(READ_FLEET),
-        failing=role(json.dumps({"Statement": [{"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}]})),
+        failing=role(document("ec2:DescribeInstances").replace('"Action"', '"NotAction"')),
     ),
     ResourceRule(
         name="no-admin-managed-policy",

@@ -88,6 +88,16 @@ class Rule:
         """The given configuration over the defaults."""
         return {**{name: option.default for name, option in self.options.items()}, **given}
 
+    def misspelled(self, given: Config) -> list[Finding]:
+        """A finding for each given option that the rule has not; the engine itself lets them pass."""
+        return [
+            Finding(
+                "the policy configuration", f"{name} is no option of {self.name}", "Correct its name, or remove it."
+            )
+            for name in given
+            if name not in self.options
+        ]
+
     def message(self, finding: Finding) -> str:
         """What the person who meets the finding reads."""
         return f"{finding.where}: {finding.what}. Fix: {finding.fix or self.fix}"

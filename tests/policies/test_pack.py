@@ -17,13 +17,14 @@ from trimtab_policies.permissions import document
 from trimtab_policies.reference import with_reference
 
 ROOT = Path(__file__).resolve().parents[2]
-POLICIES = {rule.name: policy_of(rule) for rule in RULES}
+POLICIES: dict[str, Any] = {rule.name: policy_of(rule) for rule in RULES}
+NO_OPTIONS = sdk.PolicyResourceOptions(False, [], None, [], sdk.PolicyCustomTimeouts(0, 0, 0), [])
 
 
 def judged(name: str, kind: str, props: dict[str, Any], config: dict[str, Any] | None = None) -> list[str]:
     messages: list[str] = []
     arguments = sdk.ResourceValidationArgs(
-        kind, proxy.unknown_checking_proxy(props), "urn:one", "one", None, None, config
+        kind, proxy.unknown_checking_proxy(props), "urn:one", "one", NO_OPTIONS, None, config
     )
     POLICIES[name].validate(arguments, lambda message, _urn=None: messages.append(message))
     return messages
@@ -48,7 +49,7 @@ def test_numbers_from_the_engine_and_from_the_configuration_are_floats() -> None
 def test_stack_rules_report_the_resource_meant() -> None:
     def resource(kind: str, props: dict[str, Any], name: str) -> sdk.PolicyResource:
         return sdk.PolicyResource(
-            kind, proxy.unknown_checking_proxy(props), f"urn:{name}", name, None, None, None, [], {}
+            kind, proxy.unknown_checking_proxy(props), f"urn:{name}", name, NO_OPTIONS, None, None, [], {}
         )
 
     owner = resource("aws:iam/role:Role", {"tags": {"trimtab:access": "viewer"}}, "viewer")
