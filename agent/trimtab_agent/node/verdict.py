@@ -38,7 +38,7 @@ def _key(xid: Xid, witness: Witness) -> tuple[int, str | None, Witness]:
 
 
 def is_busy(gpus: tuple[Gpu, ...]) -> bool | None:
-    """Whether any process computes on any GPU; None when no GPU says so and some cannot tell. A lost GPU computes nothing."""
+    """Whether any process computes on any GPU that is not lost; None when none says so and some cannot tell."""
     counts = [gpu.processes for gpu in gpus if not gpu.lost]
     if any(counts):
         return True

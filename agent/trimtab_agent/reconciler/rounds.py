@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from trimtab.model.errors import PlanRefusedError, TrimtabError
+from trimtab.model.errors import PlanRefusedError, StackLockedError, TrimtabError
 from trimtab.model.scaling import GroupSpec
 from trimtab_agent.reconciler import engine, history, locks, plan_checks, planner, processes, retention, stack_state
 from trimtab_agent.reconciler.executor import Executor
@@ -132,6 +132,8 @@ def loop(
             lease = reconciler.journal.acquire(datetime.now(UTC))
             tell(reconciler.once(lease))
             failures = 0
+        except StackLockedError as error:
+            tell(error)  # somebody else's update is no failure: the next round simply tries again
         except TrimtabError as error:
             failures += 1
             tell(error)
