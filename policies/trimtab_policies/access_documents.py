@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trimtab_policies.adapters import claim, raw_documents, statements
+from trimtab_policies.adapters import ACCESS, claim, raw_documents, statements
 from trimtab_policies.documents import DocumentError, Kind, parse
 from trimtab_policies.plain import UNKNOWN, has_unknown
 from trimtab_policies.rule import Config, Finding, Resource, ResourceRule, Severity, sample
@@ -52,6 +52,7 @@ NODES: Final = trusting({"Service": "ec2.amazonaws.com"})
 RULES: Final = (
     ResourceRule(
         name="access-document-must-be-known",
+        types=ACCESS,
         description="Access documents, and the tag that says what a role is for, are known in a preview.",
         severity=Severity.HIGH,
         reason="A reviewer approves what the preview shows; access that appears only in the update was seen by nobody.",
@@ -62,6 +63,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="access-document-must-be-valid",
+        types=ACCESS,
         description="Access documents are valid, and spelled as AWS documents them.",
         severity=Severity.HIGH,
         reason="A document that two readers understand differently can be checked as one thing and work as another.",
@@ -72,6 +74,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="no-open-trust",
+        types=ACCESS,
         description="No role can be assumed by everybody.",
         severity=Severity.CRITICAL,
         reason="A principal with a wildcard is every AWS account there is, whatever the conditions.",

@@ -76,8 +76,6 @@ def _named(types: Sequence[Any]) -> str:
 
 
 def _size(group: Resource, config: Config) -> Iterator[Finding]:
-    if group.type not in GROUPS:
-        return
     most = most_nodes(group)
     if most is None:
         yield Finding("maxSize", "the upper bound is not a known number", "Write maxSize as a number.")
@@ -86,17 +84,15 @@ def _size(group: Resource, config: Config) -> Iterator[Finding]:
 
 
 def _price(group: Resource, config: Config) -> Iterator[Finding]:
-    if group.type not in GROUPS or (most := most_nodes(group)) is None:
-        return
-    types = own_types(group)
-    if not types and not GROUPS[group.type].declares:
+    types, most = own_types(group), most_nodes(group)
+    if most is None or (not types and not GROUPS[group.type].declares):
         return
     node = dearest(types, config)
     if node is None:
         yield Finding("instanceType", f"{_named(types)} has no known price", UNPRICED_FIX)
     elif (usd := node.usd_per_hour * most) > config["maxUsdPerHour"]:
-        where = f"up to {usd:.2f} USD an hour at {most} nodes, and the ceiling is {config['maxUsdPerHour']:.2f} a group"
-        yield Finding("maxSize", where)
+        ceiling = f"{config['maxUsdPerHour']:.2f}"
+        yield Finding("maxSize", f"up to {usd:.2f} USD an hour at {most} nodes, and the ceiling is {ceiling} a group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +180,7 @@ def _templated(declared: str, actual: str) -> tuple[Resource, ...]:
 RULES: Final[tuple[Rule, ...]] = (
     ResourceRule(
         name="group-size-ceiling",
+        types=GROUPS,
         description="A group's upper bound is at most so many nodes.",
         severity=Severity.HIGH,
         reason="A broken signal grows a group to its upper bound, at night.",
@@ -195,6 +192,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     ResourceRule(
         name="group-price-ceiling",
+        types=GROUPS,
         description="A group at its upper bound costs at most so much an hour; a type without a price is refused.",
         severity=Severity.HIGH,
         reason="Price is what a size means; 64 small nodes and 64 large ones differ by a factor of hundreds.",

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Final
 
 ELEMENTS: Final = frozenset(
@@ -57,7 +58,16 @@ def parse(document: Any, kind: Kind) -> tuple[Statement, ...]:
     Raises:
         DocumentError: it is not valid.
     """
-    content = _json(document) if isinstance(document, str) else document
+    return _parse_text(document, kind) if isinstance(document, str) else _parse_object(document, kind)
+
+
+@lru_cache(maxsize=512)
+def _parse_text(text: str, kind: Kind) -> tuple[Statement, ...]:
+    """Kept, because every rule about access asks for the same few documents again."""
+    return _parse_object(_json(text), kind)
+
+
+def _parse_object(content: Any, kind: Kind) -> tuple[Statement, ...]:
     if not isinstance(content, dict):
         raise DocumentError("the document is not a JSON object")
     statements = content.get("Statement")

@@ -15,16 +15,14 @@ TRUE: Final = (True, "true")
 
 
 def _tokens(template: Resource, _config: Config) -> Iterator[Finding]:
-    if (shape := TEMPLATES.get(template.type)) is None:
-        return
+    shape = TEMPLATES[template.type]
     value = next((each for _, each in reach(template.props, shape.tokens)), shape.tokens_when_absent)
     if value != "required":
         yield Finding(shape.tokens, "the metadata service answers without a session token (IMDSv1)")
 
 
 def _encryption(template: Resource, _config: Config) -> Iterator[Finding]:
-    if (shape := TEMPLATES.get(template.type)) is None:
-        return
+    shape = TEMPLATES[template.type]
     volumes: list[tuple[str, Any]] = list(_volumes(template, shape.encrypted))
     if not volumes and shape.encrypted_when_absent not in TRUE:
         yield Finding(shape.encrypted, "no volume is declared, so the image decides about encryption")
@@ -50,6 +48,7 @@ def _classic(**props: Any) -> tuple[Resource, ...]:
 RULES: Final = (
     ResourceRule(
         name="imdsv2-required",
+        types=TEMPLATES,
         description="Launch templates require IMDSv2.",
         severity=Severity.HIGH,
         reason="Without session tokens, one forged request from a job gives away the node's credentials.",
@@ -60,6 +59,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="node-volumes-encrypted",
+        types=TEMPLATES,
         description="Launch templates encrypt every volume.",
         severity=Severity.HIGH,
         reason="Weights and data sets stay on disks that outlive the node.",

@@ -57,6 +57,8 @@ def _schema(rule: Rule) -> sdk.PolicyConfigSchema | None:
 
 def _resource_validation(rule: ResourceRule) -> Any:
     def validate(args: Any, report: Any) -> None:
+        if args.resource_type not in (ONCE_A_RUN, *rule.types):
+            return
         config = plain(args.get_config())
         findings = rule.misspelled(config) if args.resource_type == ONCE_A_RUN else []
         _report(rule, [*findings, *run(rule, [resource_of(args)], config)], report)

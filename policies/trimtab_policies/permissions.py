@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from trimtab_policies.adapters import managed_policies, statements
+from trimtab_policies.adapters import ACCESS, managed_policies, statements
 from trimtab_policies.documents import (
     Kind,
     Statement,
@@ -141,6 +141,7 @@ ONE_ROLE: Final = "arn:aws:iam::123456789012:role/node"
 RULES: Final = (
     ResourceRule(
         name="no-wildcard-admin",
+        types=ACCESS,
         description="No statement allows everything, or everything of a service, on every resource.",
         severity=Severity.CRITICAL,
         reason="Whoever holds such a statement holds the account; a condition on it only says when.",
@@ -151,6 +152,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="no-identity-service-wide",
+        types=ACCESS,
         description="No statement allows all of iam, sts, kms or organizations, on whatever resource.",
         severity=Severity.CRITICAL,
         reason="These services hand out access; all of one of them is a way to all of the account.",
@@ -161,6 +163,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="no-self-promotion",
+        types=ACCESS,
         description="No statement allows changing the rights of whatever role, user, group or policy.",
         severity=Severity.CRITICAL,
         reason="A right to write rights is every right, one call later.",
@@ -171,6 +174,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="no-passing-any-role",
+        types=ACCESS,
         description="No statement allows iam:PassRole on every role.",
         severity=Severity.HIGH,
         reason="Passing a stronger role to a machine and logging in there is using that role.",
@@ -181,6 +185,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="no-assuming-any-role",
+        types=ACCESS,
         description="No statement allows sts:AssumeRole on every role.",
         severity=Severity.HIGH,
         reason="The account then is as safe as its most careless trust policy.",
@@ -191,6 +196,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="no-allow-by-exception",
+        types=ACCESS,
         description="No statement allows with NotAction or NotResource.",
         severity=Severity.HIGH,
         reason="All but a list grows with every service that AWS adds.",
@@ -201,6 +207,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="no-admin-managed-policy",
+        types=ACCESS,
         description="No administrator or power user policy of AWS is attached.",
         severity=Severity.CRITICAL,
         reason="They allow everything, or everything but access, in every service.",
@@ -211,6 +218,7 @@ RULES: Final = (
     ),
     ResourceRule(
         name="managed-policy-should-be-known",
+        types=ACCESS,
         description="Which managed policy is attached is known in a preview.",
         severity=Severity.LOW,
         reason="A preview cannot judge what it cannot see. The update judges it again, before it is attached.",

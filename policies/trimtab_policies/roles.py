@@ -107,6 +107,7 @@ JOBS: Final = document(["eks:AccessKubernetesApi", "ssm:StartSession"])
 RULES: Final[tuple[Rule, ...]] = (
     ResourceRule(
         name="viewer-may-only-read",
+        types=ACCESS,
         description="A role tagged viewer may only read, and may read no secrets.",
         severity=Severity.CRITICAL,
         reason="Viewers are many and are not asked twice; what they can change, anybody can.",
@@ -118,6 +119,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     ResourceRule(
         name="launcher-may-not-configure",
+        types=ACCESS,
         description="A role tagged launcher may read and run jobs, and may not change configuration.",
         severity=Severity.CRITICAL,
         reason="Who starts jobs must not be able to change the machines, groups or rights that jobs run under.",
@@ -140,6 +142,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     ResourceRule(
         name="access-role-must-say-what-it-is",
+        types=ACCESS,
         description="A role's tag trimtab:access is viewer, launcher or operator, and an AccessRole always has it.",
         severity=Severity.HIGH,
         reason="Rules can hold a role only to what it says it is.",

@@ -5,7 +5,7 @@ Rules know nothing of the policy SDK. They are given plain values and answer wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -105,8 +105,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRule(Rule):
-    """Judges one resource from its inputs, before the resource is touched."""
+    """Judges one resource from its inputs, before the resource is touched.
 
+    Attributes:
+        types: the resource types that the check has anything to say about; others are not even converted.
+    """
+
+    types: Collection[str]
     check: Callable[[Resource, Config], Iterable[Finding]]
 
 
@@ -133,5 +138,6 @@ def run(rule: Rule, resources: Sequence[Resource], config: Config) -> list[Findi
     if isinstance(rule, StackRule):
         return list(rule.check(resources, settled))
     if isinstance(rule, ResourceRule):
-        return [finding for resource in resources for finding in rule.check(resource, settled)]
+        judged = (resource for resource in resources if resource.type in rule.types)
+        return [finding for resource in judged for finding in rule.check(resource, settled)]
     raise TypeError(f"{type(rule).__name__} has no check")
