@@ -21,7 +21,10 @@ from ctypes import CDLL
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from trimtab.provider.protocol import without_sdk
+
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # children are started, never forked into
+without_sdk()
 
 import grpc
 from google.protobuf import empty_pb2, json_format

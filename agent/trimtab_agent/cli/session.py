@@ -86,4 +86,5 @@ def run_loop(parts: Reconciler, every: timedelta, *, as_json: bool) -> None:
     def tell(result: Round | TrimtabError) -> None:
         show.round_line(result, as_json=as_json)
 
+    parts.warm_up()
     rounds.loop(parts, every, stop, tell)

@@ -86,7 +86,7 @@ def _event(svg: Element, at: float, number: int, words: str, floor: float) -> No
         y1=str(level + 4),
         y2=f"{floor:.1f}",
         stroke=PALE,
-        **{"stroke-dasharray": "3 4"},
+        attrib={"stroke-dasharray": "3 4"},
     )
     right_half = at > WIDTH / 2
     _text(svg, at - 4 if right_half else at + 4, level, words, anchor="end" if right_half else "start", size=12)
@@ -94,13 +94,13 @@ def _event(svg: Element, at: float, number: int, words: str, floor: float) -> No
 
 def _line(svg: Element, points: Sequence[tuple[float, float]], colour: str, width: float) -> None:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    SubElement(svg, "polyline", points=path, fill="none", stroke=colour, **{"stroke-width": str(width)})
+    SubElement(svg, "polyline", points=path, fill="none", stroke=colour, attrib={"stroke-width": str(width)})
 
 
 def _area(svg: Element, points: Sequence[tuple[float, float]], floor: float, colour: str) -> None:
     closed = [(points[0][0], floor), *stepped(points), (points[-1][0], floor)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in closed)
-    SubElement(svg, "polygon", points=path, fill=colour, **{"fill-opacity": "0.25"})
+    SubElement(svg, "polygon", points=path, fill=colour, attrib={"fill-opacity": "0.25"})
 
 
 def _text(

@@ -131,7 +131,6 @@ class World:
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": str(self.folder / "no-aws-config"),
             "AWS_SHARED_CREDENTIALS_FILE": str(self.folder / "no-aws-credentials"),
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
     def _make_project(self) -> None:

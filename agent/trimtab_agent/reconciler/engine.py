@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trimtab.model.errors import EngineMissingError, ExecutionError, PolicyRefusedError, StackError, StackLockedError
+from trimtab_agent.reconciler.plugin import Plugin
 from trimtab_agent.reconciler.settings import Settings
 
 ENGINE_SECONDS = 120
@@ -99,27 +102,40 @@ def export(settings: Settings) -> dict[str, Any]:
 
 
 class Updates:
-    """Previews and updates of one stack through the Automation API, always with the policy pack."""
+    """Previews and updates of one stack through the Automation API.
 
-    def __init__(self, settings: Settings, plan_file: Path) -> None:
+    The preview runs with the policy pack and saves what it saw as an update plan; the update is bound to that plan, so
+    nothing is applied that was not previewed and allowed.
+
+    A Python program runs in this process, which saves a language host and an interpreter in every command; a program in
+    another language runs as `pulumi up` runs it.
+    """
+
+    def __init__(self, settings: Settings, plugin: Plugin) -> None:
+        """Select the stack; raises StackError when it cannot be."""
         require_engine()
         from pulumi import automation
 
-        extra = environment({"TRIMTAB_PLAN_FILE": str(plan_file)})
+        extra = environment({"PULUMI_DEBUG_PROVIDERS": f"trimtab:{plugin.port}"})
         workspace = automation.LocalWorkspace(work_dir=str(settings.project), env_vars=extra)
-        self._stack = automation.Stack.select(settings.stack, workspace)
-        self._options: dict[str, Any] = {
+        workspace.program = program_of(settings.project, workspace.project_settings())
+        try:
+            self._stack = automation.Stack.select(settings.stack, workspace)
+        except automation.errors.CommandError as error:
+            raise StackError(f"stack {settings.stack}: {' '.join(str(error).split())[:400]}") from error
+        self._bound = str(plugin.plan_file.with_name("update-plan.json"))
+        self._policies: dict[str, Any] = {
             "policy_packs": [str(settings.policy_pack)] if settings.policy_pack else None,
             "policy_pack_configs": [str(settings.policy_config)] if settings.policy_config else None,
         }
 
     def preview(self) -> Run:
-        """What an update would do; nothing is changed."""
-        return self._run(self._stack.preview)
+        """What an update would do, judged by the policy pack; nothing is changed."""
+        return self._run(self._stack.preview, plan=self._bound, **self._policies)
 
     def up(self, message: str) -> Run:
-        """Apply; the message stays in the stack's history."""
-        return self._run(self._stack.up, message=message)
+        """Apply exactly what the last preview saw; the message stays in the stack's history."""
+        return self._run(self._stack.up, message=message, plan=self._bound)
 
     def cancel(self) -> None:
         """Remove the stack's lock and forget creations that an interrupted run left open; create adopts them."""
@@ -131,12 +147,34 @@ class Updates:
 
         run = Run()
         try:
-            operation(on_event=run.take, **self._options, **options)
+            operation(on_event=run.take, **options)
         except errors.ConcurrentUpdateError as error:
             raise StackLockedError("the stack is locked by another update") from error
         except errors.CommandError as error:
             raise refusal(run, str(error)) from error
         return run
+
+
+def program_of(project: Path, declared: Any) -> Callable[[], None] | None:
+    """The project's program as a function, or None when it is not in Python."""
+    runtime = declared.runtime if isinstance(declared.runtime, str) else declared.runtime.name
+    if runtime != "python":
+        return None
+    folder = (project / (declared.main or ".")).resolve()
+    return lambda: run_program(folder)
+
+
+def run_program(folder: Path) -> None:
+    """Run a program anew, as it is on disk now; its own modules are forgotten afterwards."""
+    sys.path.insert(0, str(folder))
+    try:
+        runpy.run_path(str(folder), run_name="__main__")
+    finally:
+        sys.path.remove(str(folder))
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if file and Path(file).is_relative_to(folder) and ".venv" not in Path(file).parts:
+                del sys.modules[name]
 
 
 def refusal(run: Run, words: str) -> Exception:

@@ -5,12 +5,7 @@ The preview may hold only what the plan asks for. Anything else in it is somebod
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trimtab.model.errors import AgentUnreachableError, ExecutionError, PlanRefusedError, StackLockedError
@@ -20,6 +15,7 @@ from trimtab_agent.reconciler.engine import Run, Step, Updates
 from trimtab_agent.reconciler.evidence import OWNER
 from trimtab_agent.reconciler.journal import Lease
 from trimtab_agent.reconciler.plan import Change, Cordon, Plan, Retire, SetDesired, Uncordon
+from trimtab_agent.reconciler.plugin import Plugin
 from trimtab_agent.reconciler.settings import Settings
 from trimtab_agent.reconciler.sources.agents import Agents
 from trimtab_agent.reconciler.sources.aws import Aws, SeenGroup
@@ -63,24 +59,22 @@ def _is_ours(step: Step, urns: frozenset[str]) -> bool:
     return ours and bool(step.differing) and step.differing <= ALLOWED
 
 
-@contextmanager
-def written(orders: Mapping[str, Any]) -> Iterator[Path]:
-    """The plan file, readable by us alone, for as long as the run takes."""
-    with tempfile.TemporaryDirectory(prefix="trimtab-plan-") as folder:
-        path = Path(folder) / "plan.json"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-            json.dump(orders, file)
-        yield path
-
-
 class Executor:
     """Everything that a plan needs to become true."""
 
-    def __init__(self, settings: Settings, aws: Aws, agents: Agents, lease: Lease) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        aws: Aws,
+        agents: Agents,
+        lease: Lease,
+        machinery: Callable[[], tuple[Plugin, Updates]],
+    ) -> None:
         self._settings = settings
         self._aws = aws
         self._agents = agents
         self._lease = lease
+        self._machinery = machinery
 
     def execute(self, plan: Plan, specs: Mapping[str, GroupSpec]) -> None:
         """Carry out a plan and see that it happened.
@@ -110,8 +104,8 @@ class Executor:
         touched = {change.group for change in plan.changes if isinstance(change, SetDesired | Retire)}
         live = {name: group.desired for name, group in self._live(specs, touched).items()}
         orders = plan_file(plan, specs, live, self._lease.epoch, self._settings.stack)
-        with written(orders) as path:
-            updates = Updates(self._settings, path)
+        plugin, updates = self._machinery()
+        with plugin.ordered(orders):
             self._lease.require()
             self._require_only_ours(updates.preview(), frozenset(orders["groups"]))
             self._lease.require()

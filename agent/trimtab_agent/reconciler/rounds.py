@@ -12,12 +12,14 @@ from datetime import UTC, datetime, timedelta
 from trimtab.model.errors import PlanRefusedError, StackLockedError, TrimtabError
 from trimtab.model.scaling import GroupSpec
 from trimtab_agent.reconciler import engine, history, locks, plan_checks, planner, processes, retention, stack_state
+from trimtab_agent.reconciler.engine import Updates
 from trimtab_agent.reconciler.executor import Executor
 from trimtab_agent.reconciler.history import History, Orders
 from trimtab_agent.reconciler.journal import Journal, Lease
 from trimtab_agent.reconciler.observation import Observation
 from trimtab_agent.reconciler.observe import observe
 from trimtab_agent.reconciler.plan import Hold, Plan
+from trimtab_agent.reconciler.plugin import Plugin
 from trimtab_agent.reconciler.settings import Settings
 from trimtab_agent.reconciler.sources.agents import Agents
 from trimtab_agent.reconciler.sources.aws import Aws
@@ -58,10 +60,24 @@ class Reconciler:
         self.journal = journal
         self._aws = Aws(settings.region)
         self._agents = Agents(settings)
+        self._machinery: tuple[Plugin, Updates] | None = None
 
     def close(self) -> None:
-        """Give back connections."""
+        """Give back connections and end the plugin."""
         self._agents.close()
+        if self._machinery is not None:
+            self._machinery[0].close()
+
+    def warm_up(self) -> tuple[Plugin, Updates]:
+        """The plugin and the engine's door, made when first needed and made again when the plugin died."""
+        if self._machinery is None or not self._machinery[0].is_alive:
+            plugin = Plugin()
+            try:
+                self._machinery = (plugin, Updates(self.settings, plugin))
+            except BaseException:
+                plugin.close()
+                raise
+        return self._machinery
 
     def look(self) -> Round:
         """Observe and plan; nothing is changed and nothing is written."""
@@ -99,7 +115,7 @@ class Reconciler:
         identity = decided.plan.at.isoformat()
         self.journal.intend(identity, acting.changes, datetime.now(UTC))
         try:
-            Executor(self.settings, self._aws, self._agents, lease).execute(acting, decided.specs)
+            Executor(self.settings, self._aws, self._agents, lease, self.warm_up).execute(acting, decided.specs)
         except TrimtabError as error:
             self.journal.save_history(decided.memory)
             self.journal.conclude(identity, f"{type(error).__name__}: {error}", datetime.now(UTC))
