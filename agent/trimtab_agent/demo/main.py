@@ -39,7 +39,7 @@ class Pace:
         return (trace.DAY_END_SECONDS - trace.DAY_START_SECONDS) / self.day
 
 
-FAST = Pace(day=24.0, most=75.0, every="1s", shrink_after=4.0)
+FAST = Pace(day=30.0, most=50.0, every="1s", shrink_after=4.0)
 CALM = Pace(day=100.0, most=200.0, every="2s", shrink_after=8.0)
 
 

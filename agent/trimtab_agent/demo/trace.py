@@ -9,8 +9,8 @@ from pathlib import Path
 from trimtab.model.errors import SettingsError
 
 FILE = Path("tests") / "data" / "philly_2017-09-29.csv"
-DAY_START_SECONDS = 6 * 3600
-DAY_END_SECONDS = 20 * 3600
+DAY_START_SECONDS = 8 * 3600
+DAY_END_SECONDS = 14.5 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +39,5 @@ def read(path: Path) -> tuple[Job, ...]:
         Job(number, float(row["submit_seconds"]), float(row["duration_seconds"]), int(row["gpus"]))
         for number, row in enumerate(rows)
     ]
-    return tuple(sorted(jobs, key=lambda job: (job.submit, job.number)))
+    within = [job for job in jobs if DAY_START_SECONDS <= job.submit < DAY_END_SECONDS]
+    return tuple(sorted(within, key=lambda job: (job.submit, job.number)))
