@@ -118,12 +118,18 @@ def change_json(change: Change) -> dict[str, Any]:
 
 def signal_sentences(spec: GroupSpec, group: GroupObservation, memory: History, now: datetime) -> list[str]:
     """What each signal says now and what it wants."""
-    load = scaling.Load(group.desired or 0, 0)
+    remembered = memory.of(spec.name)
+    load = scaling.load_of(spec, group, remembered, now)
     votes = [
-        scaling.vote(each, group.signals.get(each.name), memory.of(spec.name), load, spec, now)
-        for each in spec.scaling.signals
+        scaling.vote(each, group.signals.get(each.name), remembered, load, spec, now) for each in spec.scaling.signals
     ]
-    return [each.sentence for each in votes]
+    return [f"{each.sentence}; it {_asks(each)}" for each in votes]
+
+
+def _asks(vote: scaling.Vote) -> str:
+    if vote.blocks_shrink:
+        return "forbids shrinking"
+    return "asks for nothing" if vote.wanted is None else f"wants {vote.wanted}"
 
 
 def instance_sentences(spec: GroupSpec, instance: InstanceObservation, memory: History) -> list[str]:

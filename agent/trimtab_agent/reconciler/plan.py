@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+REPLACE_RULE = "replace-failed-node"
+PIN_RULE = "pin"
+BOUNDS_RULE = "bounds"
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:

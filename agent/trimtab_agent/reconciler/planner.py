@@ -7,16 +7,30 @@ both as one number for each group.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trimtab.model.cost import price_of
-from trimtab.model.health import HealthState
-from trimtab.model.scaling import CapacityOwner, GroupSpec
+from trimtab.model.scaling import GroupSpec
 from trimtab_agent.reconciler import evidence, repair, scaling
-from trimtab_agent.reconciler.history import GroupHistory, History, Orders
+from trimtab_agent.reconciler.history import History, Orders
 from trimtab_agent.reconciler.observation import GroupObservation, InstanceObservation, Observation
-from trimtab_agent.reconciler.plan import Change, Hold, Plan, Reason, Retire, SetDesired
+from trimtab_agent.reconciler.plan import (
+    BOUNDS_RULE,
+    PIN_RULE,
+    REPLACE_RULE,
+    Change,
+    Cordon,
+    Hold,
+    Plan,
+    Reason,
+    Retire,
+    SetDesired,
+    Uncordon,
+)
+from trimtab_agent.reconciler.repair import Ward
+from trimtab_agent.reconciler.scaling import Wish
+from trimtab_agent.reconciler.victims import victims, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,49 +50,82 @@ def plan(
     """
     changes: list[Change] = []
     wants: dict[str, int] = {}
+    room = repair.fleet_room(specs, observation, history)
     for name in sorted(specs):
-        group, pause = observation.groups.get(name), orders.pause_of(name)
-        if pause is not None:
-            changes.append(Hold(name, Reason("paused", f"{name} is paused: {pause}")))
-        elif group is None or group.problem or group.desired is None:
-            problem = group.problem if group and group.problem else "not seen"
-            changes.append(Hold(name, Reason("unobserved", f"{name} could not be observed: {problem}")))
-        else:
-            ward = repair.Ward(specs[name], group, history.of(name), group.desired, now)
-            decided, wanted = _group(ward, orders)
-            changes.extend(decided)
-            if wanted is not None:
-                wants[name] = wanted
+        group = observation.groups.get(name)
+        obstacle = _obstacle(name, group, orders)
+        if obstacle is not None or group is None or group.desired is None:
+            changes += [Hold(name, obstacle or Reason("unobserved", f"{name} could not be observed"))]
+            continue
+        ward = Ward(specs[name], group, history.of(name), group.desired, now, room)
+        decided, wanted = _group(ward, orders)
+        changes += decided
+        room -= len(_taken_out(decided) - ward.memory.repairs.keys())
+        wants |= {} if wanted is None else {name: wanted}
     return Planned(Plan(now, tuple(changes)), wants)
 
 
-def _group(ward: repair.Ward, orders: Orders) -> tuple[list[Change], int | None]:
+def _obstacle(name: str, group: GroupObservation | None, orders: Orders) -> Reason | None:
+    """What keeps a group from being planned at all (I11, I4)."""
+    pause = orders.pause_of(name)
+    if pause is not None:
+        return Reason("paused", f"{name} is paused: {pause}")
+    if group is not None and group.problem:
+        return Reason("unobserved", f"{name} could not be observed: {group.problem}")
+    return None
+
+
+def _taken_out(changes: list[Change]) -> set[str]:
+    """The failed nodes that these changes begin or go on to take out."""
+    own = [each for each in changes if each.reason.rule == REPLACE_RULE]
+    return {str(each.reason.evidence["instance"]) for each in own if isinstance(each, Cordon | Retire | SetDesired)}
+
+
+def _group(ward: Ward, orders: Orders) -> tuple[list[Change], int | None]:
     steps = list(repair.repairs(ward))
-    resizing = [each for each in steps if isinstance(each, SetDesired | Retire)]
-    if ward.spec.capacity is not CapacityOwner.RECONCILER:
-        return steps, None
-    base = ward.desired - sum(1 for each in ward.memory.repairs.values() if each.surged_at is not None)
+    if not ward.owns_size:
+        return [*steps, *_reopened(ward, steps)], None
+    base = ward.desired - ward.memory.surge
     raw, wish = _wish(ward, orders, base)
-    if resizing:
-        return _one_number(ward, steps), raw.wanted
-    if wish.wanted > base:
-        return [*steps, _grow(ward, wish, wish.wanted - base)], raw.wanted
-    if wish.wanted < base and not ward.memory.repairs:
-        return [*steps, *_shrink(ward, wish)], raw.wanted
-    held = [Hold(ward.spec.name, Reason(wish.reason.rule, wish.held, wish.reason.evidence))] if wish.held else []
-    return [*steps, *held], raw.wanted
+    if any(isinstance(each, SetDesired | Retire) for each in steps):
+        changes = _one_number(ward, steps)
+    else:
+        changes = [*steps, *_resized(ward, wish, base)]
+    return [*_outside(ward), *changes, *_reopened(ward, changes)], raw.wanted
 
 
-def _wish(ward: repair.Ward, orders: Orders, base: int) -> tuple[scaling.Wish, scaling.Wish]:
-    """The raw and the steadied wish; a pin is both."""
+def _reopened(ward: Ward, changes: list[Change]) -> list[Change]:
+    """Give nodes that were closed to leave, and need not leave any more, back to the scheduler."""
+    staying = {each.instance_id: each for each in evidence.in_service(ward.group) if evidence.is_closed(each)}
+    for change in changes:
+        if isinstance(change, Cordon | Retire):
+            staying.pop(change.instance_id, None)
+    reason = Reason("reopen-node", "the group shrinks no further, so the node takes work again")
+    return [Uncordon(ward.spec.name, name, reason) for name in staying if name not in ward.memory.suspects]
+
+
+def _outside(ward: Ward) -> list[Change]:
+    """Report somebody else's change of capacity; it is the new base, not an enemy."""
+    if ward.memory.outside is None:
+        return []
+    before, after = ward.memory.outside
+    sentence = f"desired capacity was changed from {before} to {after} by someone else; {after} is the base now"
+    return [Hold(ward.spec.name, Reason("third-writer", sentence, {"before": before, "after": after}))]
+
+
+def _wish(ward: Ward, orders: Orders, base: int) -> tuple[Wish, Wish]:
+    """The raw and the steadied wish. A pin, or a size outside the bounds, is both: nothing may hold it up."""
     spec, now = ward.spec, ward.now
-    pin = scaling.pinned(spec, orders, now)
+    pin, inside = scaling.pinned(spec, orders, now), scaling.clamped(spec, base)
     if pin is not None:
-        value = min(max(pin.value, spec.min_size), spec.max_size)
         sentence = f"pinned to {pin.value} until {pin.until:%Y-%m-%d %H:%M} UTC: {pin.reason}"
-        wish = scaling.Wish(value, Reason("pin", sentence, {"pin": pin.value}))
+        wish = Wish(scaling.clamped(spec, pin.value), Reason(PIN_RULE, sentence, {"pin": pin.value}))
         return wish, wish
-    load = scaling.Load(base, _busy(ward), sum(1 for each in ward.memory.repairs.values() if each.surged_at is None))
+    if inside != base:
+        sentence = f"{base} nodes lie outside the bounds [{spec.min_size}, {spec.max_size}]"
+        wish = Wish(inside, Reason(BOUNDS_RULE, sentence, {"min": spec.min_size, "max": spec.max_size}))
+        return wish, wish
+    load = scaling.load_of(spec, ward.group, ward.memory, now)
     votes = tuple(
         scaling.vote(signal, ward.group.signals.get(signal.name), ward.memory, load, spec, now)
         for signal in spec.scaling.signals
@@ -87,71 +134,78 @@ def _wish(ward: repair.Ward, orders: Orders, base: int) -> tuple[scaling.Wish, s
     return raw, scaling.steadied(spec, ward.memory, raw, base, now)
 
 
-def _busy(ward: repair.Ward) -> int:
-    """Healthy nodes with jobs; a node of which nobody knows counts as busy."""
-    stale_after = ward.spec.scaling.stale_after
-    return sum(
-        evidence.is_busy(each, ward.now, stale_after) is not False
-        for each in evidence.in_service(ward.group)
-        if each.instance_id not in ward.memory.repairs and each.report is not None
-    )
+def _resized(ward: Ward, wish: Wish, base: int) -> list[Change]:
+    """The steps from what is there to the wish; replacements on their way come on top of it."""
+    name, target = ward.spec.name, min(wish.wanted + ward.memory.surged, ward.spec.max_size)
+    if target > ward.desired:
+        reason = _priced(ward, wish.reason, target - ward.desired)
+        return [SetDesired(name, ward.desired, target, reason)]
+    if target < ward.desired and ward.memory.repairs:
+        text = f"{wish.reason.sentence}: {wish.wanted} wanted, but nothing shrinks during a repair"
+        return [Hold(name, Reason("repair-first", text, wish.reason.evidence))]
+    if target < ward.desired:
+        return _shrunk(ward, wish if wish.wanted < base else _spare(ward, wish), ward.desired - target)
+    return [Hold(name, Reason(wish.reason.rule, wish.held, wish.reason.evidence))] if wish.held else []
 
 
-def _one_number(ward: repair.Ward, steps: list[Change]) -> list[Change]:
-    """Repair steps with a single final number: each group's desired capacity moves once a round."""
-    surges = [each for each in steps if isinstance(each, SetDesired)]
-    leaving = [each for each in steps if isinstance(each, Retire) and each.decrement]
-    kept: list[Change] = [each for each in steps if not isinstance(each, SetDesired)]
-    if surges and not leaving:
-        return [*kept, surges[0]]
-    if leaving:
-        desired = ward.desired - len(leaving)
-        return [*kept, SetDesired(ward.spec.name, ward.desired, desired, leaving[0].reason)]
-    return kept
+def _spare(ward: Ward, wish: Wish) -> Wish:
+    """The wish to give back a replacement whose node came back or went by itself."""
+    sentence = "a node that was ordered as a replacement is no longer needed"
+    cooling = scaling.cooling(ward.spec, ward.memory, ward.now, grows=False)
+    cooling = "a signal is unknown" if wish.blind else cooling
+    return Wish(wish.wanted, Reason("return-surge", sentence), f"{sentence}, but {cooling}" if cooling else None)
 
 
-def _grow(ward: repair.Ward, wish: scaling.Wish, nodes: int) -> SetDesired:
-    desired = min(ward.desired + nodes, ward.spec.max_size)
-    return SetDesired(ward.spec.name, ward.desired, desired, _priced(ward, wish.reason, desired - ward.desired))
-
-
-def _shrink(ward: repair.Ward, wish: scaling.Wish) -> list[Change]:
-    """Name who leaves; without enough idle nodes the group shrinks less, or not at all."""
-    chosen = victims(ward.group, ward.memory, ward.spec, ward.now)[: ward.desired - wish.wanted]
+def _shrunk(ward: Ward, wish: Wish, nodes: int) -> list[Change]:
+    """Name who leaves, and close them first; without enough idle nodes the group shrinks less, or not at all."""
+    if wish.held and wish.reason.rule == "return-surge":
+        return [Hold(ward.spec.name, replace(wish.reason, sentence=wish.held))]
+    chosen = victims(ward.group, ward.memory, ward.spec, ward.now)[:nodes]
     if not chosen:
         sentence = f"{wish.reason.sentence}, but no node is known to be idle"
         return [Hold(ward.spec.name, Reason("no-idle-node", sentence, wish.reason.evidence))]
-    desired = ward.desired - len(chosen)
-    reason = _priced(ward, wish.reason, -len(chosen))
-    leaving = [Retire(ward.spec.name, each.instance_id, decrement=True, reason=reason) for each in chosen]
-    return [*leaving, SetDesired(ward.spec.name, ward.desired, desired, reason)]
+    closed = [each for each in chosen if evidence.is_closed(each)]
+    closing = [_closing(ward, wish, each) for each in chosen if not evidence.is_closed(each)]
+    return [*closing, *(_left(ward, wish, closed) if closed else [])]
 
 
-def victims(group: GroupObservation, memory: GroupHistory, spec: GroupSpec, now: datetime) -> list[InstanceObservation]:
-    """Idle nodes in the order in which they may leave: degraded before healthy, then the oldest.
+def _closing(ward: Ward, wish: Wish, instance: InstanceObservation) -> Cordon:
+    reason = replace(wish.reason, rule="close-node", sentence=f"{why(instance)}; {wish.reason.sentence}")
+    return Cordon(ward.spec.name, instance.instance_id, drain=False, reason=reason)
 
-    Never one with jobs or of which that is unknown, never one in repair or cordoned by somebody else.
-    """
-    stale_after = spec.scaling.stale_after
-    idle = [
-        each
-        for each in evidence.in_service(group)
-        if evidence.is_busy(each, now, stale_after) is False
-        and each.instance_id not in memory.repairs
-        and each.instance_id not in memory.suspects
-        and each.report is not None
-        and each.report.cordon is None
+
+def _left(ward: Ward, wish: Wish, closed: list[InstanceObservation]) -> list[Change]:
+    """Retire nodes that were closed, and are idle still."""
+    desired = ward.desired - len(closed)
+    leaving = [
+        Retire(ward.spec.name, each.instance_id, decrement=True, reason=_leaving(ward, wish, each)) for each in closed
     ]
-    return sorted(idle, key=_leaves_first)
+    return [*leaving, SetDesired(ward.spec.name, ward.desired, desired, _priced(ward, wish.reason, -len(closed)))]
 
 
-def _leaves_first(instance: InstanceObservation) -> tuple[bool, str, str]:
-    degraded = instance.report is not None and instance.report.health is not HealthState.HEALTHY
-    launched = instance.launched_at.isoformat() if instance.launched_at else ""
-    return (not degraded, launched, instance.instance_id)
+def _leaving(ward: Ward, wish: Wish, instance: InstanceObservation) -> Reason:
+    sentence = f"{instance.instance_id} was closed and is still idle; {wish.reason.sentence}"
+    return _priced(ward, replace(wish.reason, sentence=sentence), -1)
 
 
-def _priced(ward: repair.Ward, reason: Reason, nodes: int) -> Reason:
+def _one_number(ward: Ward, steps: list[Change]) -> list[Change]:
+    """Repair steps with a single final number: each group's desired capacity moves once a round, in one direction."""
+    kept: list[Change] = [each for each in steps if not isinstance(each, SetDesired)]
+    leaving = [each for each in kept if isinstance(each, Retire) and each.decrement]
+    if not leaving:
+        surges = [each for each in steps if isinstance(each, SetDesired)][:1]
+        return [*kept, *(replace(each, reason=_priced(ward, each.reason, 1)) for each in surges)]
+    fewer = leaving[: max(ward.desired - ward.spec.min_size, 0)]
+    kept = [replace(each, decrement=each in fewer) if isinstance(each, Retire) else each for each in kept]
+    return [*kept, *(_shrunk_by_repair(ward, fewer) if fewer else [])]
+
+
+def _shrunk_by_repair(ward: Ward, fewer: list[Retire]) -> list[Change]:
+    reason = _priced(ward, fewer[0].reason, -len(fewer))
+    return [SetDesired(ward.spec.name, ward.desired, ward.desired - len(fewer), reason)]
+
+
+def _priced(ward: Ward, reason: Reason, nodes: int) -> Reason:
     """The reason with what the change costs or saves for each hour, where the price is known."""
     price = price_of(ward.spec.instance_type, abs(nodes))
     if price is None:

@@ -114,10 +114,10 @@ class Reconciler:
     def _execute(self, acting: Plan, decided: Round, lease: Lease) -> None:
         identity = decided.plan.at.isoformat()
         self.journal.intend(identity, acting.changes, datetime.now(UTC))
+        self.journal.save_history(history.intend(decided.memory, acting, decided.wants, decided.plan.at))
         try:
             Executor(self.settings, self._aws, self._agents, lease, self.warm_up).execute(acting, decided.specs)
         except TrimtabError as error:
-            self.journal.save_history(decided.memory)
             self.journal.conclude(identity, f"{type(error).__name__}: {error}", datetime.now(UTC))
             raise
         self.journal.conclude(identity, "done", datetime.now(UTC))
