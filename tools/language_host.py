@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from concurrent import futures
-from ctypes import CDLL
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -30,13 +29,13 @@ import grpc
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
+from children import Children, end
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RUNNER = Path(__file__).resolve().with_name("program_runner.py")
 EXITED_AFTER_MESSAGE = 32
-PR_SET_PDEATHSIG = 1
-LIBC = CDLL(None)
 PARENT_POLL_SECONDS = 1.0
 
 
@@ -44,17 +43,19 @@ class HostError(Exception):
     """The program cannot be run as asked; the message is for the user."""
 
 
-def die_with_host() -> None:
-    """Ask the kernel for SIGTERM when the host dies; called in each child before it starts."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def leave_with_engine() -> None:
-    """End this process once the engine that started it is gone; it would wait for ever otherwise."""
+def leave_with_engine(children: Children) -> None:
+    """End this process and its children once the engine is gone; they would wait for ever otherwise."""
     engine = os.getppid()
     while os.getppid() == engine:
         time.sleep(PARENT_POLL_SECONDS)
+    children.end()
     os._exit(0)
+
+
+def end_on_cancel(context: Any, process: subprocess.Popen[bytes]) -> None:
+    """End a process when the engine gives its call up; off the server's own thread, which must not wait."""
+    if not context.add_callback(lambda: threading.Thread(target=end, args=(process,), daemon=True).start()):
+        end(process)
 
 
 def interpreter(root: str, options: dict[str, Any]) -> str:
@@ -109,8 +110,9 @@ def plugin_command(request: Any) -> tuple[list[str], str]:
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     """Serves one engine; the engine's methods keep their names."""
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, children: Children) -> None:
         self._engine = engine
+        self._children = children
 
     def Handshake(self, request: Any, context: Any) -> Any:
         return language_pb2.LanguageHandshakeResponse()
@@ -149,10 +151,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             PULUMI_CONFIG=json.dumps(dict(request.config)),
             PULUMI_CONFIG_SECRET_KEYS=json.dumps(list(request.configSecretKeys)),
         )
-        process = subprocess.Popen(
-            command, cwd=request.pwd, env=environment, stdout=sys.stderr, stderr=sys.stderr, preexec_fn=die_with_host
-        )
-        context.add_callback(process.terminate)
+        process = self._children.start(command, cwd=request.pwd, env=environment, stdout=sys.stderr, stderr=sys.stderr)
+        end_on_cancel(context, process)
         code = process.wait()
         if code == EXITED_AFTER_MESSAGE:
             return language_pb2.RunResponse(bail=True)
@@ -165,15 +165,14 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             yield language_pb2.RunPluginResponse(stderr=f"{error}\n".encode())
             yield language_pb2.RunPluginResponse(exitcode=1)
             return
-        process = subprocess.Popen(
+        process = self._children.start(
             command,
             cwd=folder,
             env=dict(pair.split("=", 1) for pair in request.env),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=die_with_host,
         )
-        context.add_callback(process.terminate)
+        end_on_cancel(context, process)
         yield from output_of(process)
         yield language_pb2.RunPluginResponse(exitcode=process.wait())
 
@@ -195,16 +194,20 @@ def output_of(process: subprocess.Popen[bytes]) -> Iterator[Any]:
 
 def main() -> None:
     """Serve the engine whose address is the last argument, on a free port printed as the first line."""
-    threading.Thread(target=leave_with_engine, daemon=True).start()
-    engine = [argument for argument in sys.argv[1:] if not argument.startswith("-")][-1]
+    addresses = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    if not addresses:
+        sys.exit("pulumi-language-python is a part of the Pulumi engine, which starts it with its own address.")
+    children = Children()
+    threading.Thread(target=leave_with_engine, args=(children,), daemon=True).start()
     server = grpc.server(futures.ThreadPoolExecutor(32))
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(engine), server)
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(addresses[-1], children), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: server.stop(grace=0.2))
     server.wait_for_termination()
+    children.end()
 
 
 if __name__ == "__main__":
