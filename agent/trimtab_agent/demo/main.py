@@ -20,7 +20,7 @@ from trimtab_agent.demo.view import View, clock_of
 from trimtab_agent.demo.world import STACK, World
 from trimtab_agent.reconciler.journal import Journal
 
-TICK_SECONDS = 0.25
+TICK_SECONDS = 0.5
 SHOW_DAY = "Philly, one virtual cluster, 2017-09-29"
 
 
@@ -39,8 +39,8 @@ class Pace:
         return (trace.DAY_END_SECONDS - trace.DAY_START_SECONDS) / self.day
 
 
-FAST = Pace(day=30.0, most=50.0, every="1s", shrink_after=4.0)
-CALM = Pace(day=100.0, most=200.0, every="2s", shrink_after=8.0)
+FAST = Pace(day=30.0, most=150.0, every="1s", shrink_after=4.0)
+CALM = Pace(day=100.0, most=240.0, every="2s", shrink_after=8.0)
 
 
 def run(project: Path, *, fast: bool, as_json: bool, picture: Path | None) -> int:
@@ -113,7 +113,7 @@ def _turn(
         now = trace.DAY_START_SECONDS + wall * pace.factor
         while coming and coming[0].submit <= now:
             fleet.scheduler.submit(coming.pop(0))
-        group = world.group()
+        group = world.recent_group()
         world.keep_fleet(group)
         requeued = fleet.tick(now)
         sample = _sample(wall, now, group, fleet.scheduler)

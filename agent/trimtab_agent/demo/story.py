@@ -29,6 +29,7 @@ trust = {{"Version": "2012-10-17", "Statement": [
 Role("{BAD_ROLE}", assume_role_policy=json.dumps(trust), policy=json.dumps(everything))
 """
 LOCKED = "currently locked"
+REPLACE = "replace-failed-node"
 
 
 class Story:
@@ -81,7 +82,7 @@ class Story:
             if key in self._told or entry.outcome is None:
                 continue
             self._told.add(key)
-            if entry.kind == "Cordon" and entry.instance == self.facts.broken:
+            if entry.kind == "Cordon" and entry.rule == REPLACE and entry.instance == self.facts.broken:
                 self.facts.cordoned_wall = entry.intent_at.timestamp() - wall_clock
                 self._event(sample, "found, cordoned")
             sentences.append(told(entry))
@@ -100,10 +101,11 @@ class Story:
             return []
         if self._human is None:
             self.facts.human.update(self._numbers("before"), max_wanted=HIGHER_MAX)
-            self._world.write_config(self._world.project, high=HIGHER_MAX)
+            checkout = self._checkout("human")
+            self._world.write_config(checkout, high=HIGHER_MAX)
             command = ["pulumi", "--non-interactive", "up", "--yes", "--skip-preview", "--stack", STACK]
             (self._world.folder / "human.log").unlink(missing_ok=True)
-            self._human = self._world.start(command, log="human.log", cwd=self._world.project)
+            self._human = self._world.start(command, log="human.log", cwd=checkout)
             return []
         if self._human.poll() is None:
             return []
@@ -114,6 +116,8 @@ class Story:
         return self._human_done(sample, code)
 
     def _human_done(self, sample: Sample, code: int) -> list[str]:
+        """Their change reaches the reconciler's own checkout, as a merged pull request would."""
+        self._world.write_config(self._world.project, high=HIGHER_MAX)
         self.facts.human.update(self._numbers("after"), exit=code, state_desired_after=self._state_desired())
         human = self.facts.human
         self._event(sample, f"a person sets max to {HIGHER_MAX}")
@@ -157,10 +161,15 @@ class Story:
         refused = next((line.strip() for line in words.splitlines() if "mandatory" in line.lower()), "refused")
         return [f"somebody proposes the role {BAD_ROLE}; the preview fails: {refused}"]
 
+    def _checkout(self, name: str) -> Path:
+        """A person's own copy of the project."""
+        folder = self._world.folder / name
+        shutil.copytree(self._world.project, folder, dirs_exist_ok=True)
+        return folder
+
     def _proposal(self) -> Path:
         """The project as somebody's branch would have it."""
-        folder = self._world.folder / "proposal"
-        shutil.copytree(self._world.project, folder, dirs_exist_ok=True)
+        folder = self._checkout("proposal")
         with (folder / "__main__.py").open("a", encoding="utf-8") as program:
             program.write(BAD_PROGRAM)
         return folder
@@ -175,7 +184,7 @@ def told(entry: Entry) -> str:
     what = {
         "SetDesired": f"sets desired to {entry.desired}",
         "Retire": f"retires {entry.instance}",
-        "Cordon": f"cordons and drains {entry.instance}",
+        "Cordon": f"cordons and drains {entry.instance}" if entry.rule == REPLACE else f"closes {entry.instance}",
         "Uncordon": f"returns {entry.instance}",
     }[entry.kind]
     how = "" if entry.outcome == "done" else f" [{entry.outcome}]"

@@ -30,6 +30,7 @@ GROUP = "train"
 AWS_NAME = "trimtab-demo-train"
 START_SECONDS = 30.0
 BOOT_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 STOP_SECONDS = 8.0
 CONFIG: dict[str, Any] = {
     "trimtab:cluster": "north",
@@ -84,6 +85,7 @@ class World:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._agents: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
         self._first_seen: dict[str, float] = {}
+        self._recent: tuple[float, SeenGroup] | None = None
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -215,6 +217,13 @@ class World:
     def group(self) -> SeenGroup:
         """The scaling group as AWS has it."""
         return self.aws.groups([AWS_NAME])[AWS_NAME]
+
+    def recent_group(self) -> SeenGroup:
+        """The scaling group as AWS had it within the last second; looking costs the simulated AWS a core."""
+        now = time.monotonic()
+        if self._recent is None or now - self._recent[0] >= LOOK_SECONDS:
+            self._recent = (now, self.group())
+        return self._recent[1]
 
     def keep_fleet(self, group: SeenGroup) -> None:
         """Boot an agent for each new instance after a while, and end those of instances that are gone."""

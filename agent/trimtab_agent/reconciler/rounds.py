@@ -127,10 +127,10 @@ class Reconciler:
 
 
 def pause_after(failures: int, every: timedelta, chance: random.Random) -> timedelta:
-    """How long to wait for the next round: the interval with jitter, or a growing pause after failures."""
-    if failures == 0:
+    """How long to wait for the next round: the interval with jitter, or a growing pause once a second one in a row has failed."""
+    if failures <= 1:
         return every * (1 + chance.uniform(-JITTER, JITTER))
-    grown: timedelta = BACKOFF_FIRST * BACKOFF_FACTOR ** min(failures - 1, 5)
+    grown: timedelta = BACKOFF_FIRST * BACKOFF_FACTOR ** min(failures - 2, 5)
     return max(every, min(grown, BACKOFF_MOST))
 
 
