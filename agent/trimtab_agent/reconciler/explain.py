@@ -12,7 +12,7 @@ from trimtab.model.scaling import GroupSpec
 from trimtab_agent.reconciler import evidence, scaling
 from trimtab_agent.reconciler.history import History, Orders
 from trimtab_agent.reconciler.observation import GroupObservation, InstanceObservation, Observation
-from trimtab_agent.reconciler.plan import Change, Cordon, Hold, Plan, Retire, SetDesired, Uncordon
+from trimtab_agent.reconciler.plan import REPLACE_RULE, Change, Cordon, Hold, Plan, Retire, SetDesired, Uncordon
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ def change_sentence(change: Change) -> str:
         case SetDesired(observed=observed, desired=desired):
             return f"{change.group}: desired {observed} -> {desired}: {why}"
         case Retire(instance_id=instance, decrement=decrement):
-            return f"{change.group}: retire {instance} {'and shrink' if decrement else 'and refill'}: {why}"
+            then = " and shrink" if decrement else " and refill" if change.reason.rule == REPLACE_RULE else ""
+            return f"{change.group}: retire {instance}{then}: {why}"
         case Cordon(instance_id=instance, drain=drain):
             return f"{change.group}: cordon{' and drain' if drain else ''} {instance}: {why}"
         case Uncordon(instance_id=instance):

@@ -7,7 +7,7 @@ an update begins, lets the next `note` tell our own interrupted update from some
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -235,12 +235,14 @@ def _resized(memory: GroupHistory, change: SetDesired, now: datetime) -> GroupHi
 
 def to_json(history: History) -> dict[str, Any]:
     """A form that JSON can carry."""
-    return {name: _plain(asdict(memory)) for name, memory in history.groups.items()}
+    return {name: _plain(memory) for name, memory in history.groups.items()}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -9,6 +9,7 @@ from datetime import datetime
 REPLACE_RULE = "replace-failed-node"
 PIN_RULE = "pin"
 BOUNDS_RULE = "bounds"
+SURPLUS_RULE = "surplus"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from trimtab_agent.reconciler.plan import (
     BOUNDS_RULE,
     PIN_RULE,
     REPLACE_RULE,
+    SURPLUS_RULE,
     Cordon,
     Hold,
     Plan,
@@ -75,6 +76,11 @@ class Case:
         """A group's capacity as it was seen."""
         seen = self.observation.groups.get(group)
         return (seen.desired or 0) if seen is not None else 0
+
+    def serving(self, group: str) -> int:
+        """How many instances of a group serve."""
+        seen = self.observation.groups.get(group)
+        return sum(each.lifecycle == "InService" for each in seen.instances) if seen is not None else 0
 
     def instance(self, change: Retire | Cordon | Uncordon) -> InstanceObservation | None:
         """What was seen of the instance that a change is about."""
@@ -214,7 +220,9 @@ def wants_something(case: Case, name: str) -> bool:
     marked = any(each.report is not None and each.report.cordon is not None for each in group.instances)
     astray = group.desired is None or not spec.min_size <= group.desired <= spec.max_size
     pinned = spec.pin is not None or name in case.orders.pins
-    return bool(memory.past or memory.suspects or memory.repairs or memory.surge or marked or astray or pinned)
+    surplus = case.serving(name) > (group.desired or 0)
+    asked = memory.past or memory.suspects or memory.repairs or memory.surge
+    return bool(asked or marked or astray or pinned or surplus)
 
 
 def ownership(case: Case) -> Iterator[str]:
@@ -225,8 +233,17 @@ def ownership(case: Case) -> Iterator[str]:
             yield f"{each.group} belongs to {case.specs[each.group].capacity.value}"
 
 
+def surplus(case: Case) -> Iterator[str]:
+    """A node that is not failed leaves without its place only where more serve than desired capacity says."""
+    for name in case.specs:
+        gone = [each for each in case.retired(name) if not each.decrement and each.reason.rule != REPLACE_RULE]
+        allowed = max(case.serving(name) - case.size(name), 0)
+        if len(gone) > allowed or any(each.reason.rule != SURPLUS_RULE for each in gone):
+            yield f"{name}: {len(gone)} nodes would leave as surplus, {allowed} are"
+
+
 def named_victims(case: Case) -> Iterator[str]:
-    """A group shrinks by exactly the instances that the plan names, and moves once a round."""
+    """A group shrinks by exactly the instances that the plan names, except into its bounds, and moves once a round."""
     sizes = Counter(each.group for each in case.resized())
     for name in case.specs:
         named = sum(1 for each in case.retired(name) if each.decrement)
@@ -234,7 +251,8 @@ def named_victims(case: Case) -> Iterator[str]:
         shrink = change.observed - change.desired if change else 0
         if sizes[name] > 1:
             yield f"{name} would move {sizes[name]} times"
-        if max(shrink, 0) != named:
+        lowered = change is not None and change.reason.rule == BOUNDS_RULE
+        if max(shrink, 0) != named and not lowered:
             yield f"{name} shrinks by {max(shrink, 0)} and names {named} instances"
 
 
@@ -252,6 +270,7 @@ CHECKS: tuple[tuple[str, Callable[[Case], Iterator[str]]], ...] = (
     ("foreign-marks", foreign_marks),
     ("ownership", ownership),
     ("named-victims", named_victims),
+    ("surplus", surplus),
 )
 
 

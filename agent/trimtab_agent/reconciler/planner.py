@@ -19,6 +19,7 @@ from trimtab_agent.reconciler.plan import (
     BOUNDS_RULE,
     PIN_RULE,
     REPLACE_RULE,
+    SURPLUS_RULE,
     Change,
     Cordon,
     Hold,
@@ -135,9 +136,12 @@ def _wish(ward: Ward, orders: Orders, base: int) -> tuple[Wish, Wish]:
 
 
 def _resized(ward: Ward, wish: Wish, base: int) -> list[Change]:
-    """The steps from what is there to the wish; replacements on their way come on top of it."""
+    """The steps from what is there to the wish; replacements on their way come on top of it.
+
+    A size above the bounds is lowered as it is: AWS takes no protected node, so the surplus leaves by name afterwards.
+    """
     name, target = ward.spec.name, min(wish.wanted + ward.memory.surged, ward.spec.max_size)
-    if target > ward.desired:
+    if target > ward.desired or (wish.reason.rule == BOUNDS_RULE and target < ward.desired):
         reason = _priced(ward, wish.reason, target - ward.desired)
         return [SetDesired(name, ward.desired, target, reason)]
     if target < ward.desired and ward.memory.repairs:
@@ -145,20 +149,34 @@ def _resized(ward: Ward, wish: Wish, base: int) -> list[Change]:
         return [Hold(name, Reason("repair-first", text, wish.reason.evidence))]
     if target < ward.desired:
         return _shrunk(ward, wish if wish.wanted < base else _spare(ward, wish), ward.desired - target)
+    surplus = len(evidence.in_service(ward.group)) - ward.desired
+    if surplus > 0 and not ward.memory.repairs:
+        return _shrunk(ward, _surplus(ward), surplus)
     return [Hold(name, Reason(wish.reason.rule, wish.held, wish.reason.evidence))] if wish.held else []
 
 
 def _spare(ward: Ward, wish: Wish) -> Wish:
     """The wish to give back a replacement whose node came back or went by itself."""
     sentence = "a node that was ordered as a replacement is no longer needed"
-    cooling = scaling.cooling(ward.spec, ward.memory, ward.now, grows=False)
-    cooling = "a signal is unknown" if wish.blind else cooling
-    return Wish(wish.wanted, Reason("return-surge", sentence), f"{sentence}, but {cooling}" if cooling else None)
+    return _at_leisure(ward, Reason("return-surge", sentence), "a signal is unknown" if wish.blind else None)
+
+
+def _surplus(ward: Ward) -> Wish:
+    """The wish to lose nodes that AWS keeps above desired capacity, because we protect them from its choice."""
+    serving = len(evidence.in_service(ward.group))
+    sentence = f"{serving} nodes serve although desired capacity is {ward.desired}"
+    return _at_leisure(ward, Reason(SURPLUS_RULE, sentence, {"serving": serving, "desired": ward.desired}), None)
+
+
+def _at_leisure(ward: Ward, reason: Reason, obstacle: str | None) -> Wish:
+    """A wish that no signal asked for: it waits for the cooldown."""
+    obstacle = obstacle or scaling.cooling(ward.spec, ward.memory, ward.now, grows=False)
+    return Wish(ward.desired, reason, f"{reason.sentence}, but {obstacle}" if obstacle else None)
 
 
 def _shrunk(ward: Ward, wish: Wish, nodes: int) -> list[Change]:
     """Name who leaves, and close them first; without enough idle nodes the group shrinks less, or not at all."""
-    if wish.held and wish.reason.rule == "return-surge":
+    if wish.held and wish.reason.rule in {"return-surge", SURPLUS_RULE}:
         return [Hold(ward.spec.name, replace(wish.reason, sentence=wish.held))]
     chosen = victims(ward.group, ward.memory, ward.spec, ward.now)[:nodes]
     if not chosen:
@@ -176,10 +194,12 @@ def _closing(ward: Ward, wish: Wish, instance: InstanceObservation) -> Cordon:
 
 def _left(ward: Ward, wish: Wish, closed: list[InstanceObservation]) -> list[Change]:
     """Retire nodes that were closed, and are idle still."""
-    desired = ward.desired - len(closed)
-    leaving = [
-        Retire(ward.spec.name, each.instance_id, decrement=True, reason=_leaving(ward, wish, each)) for each in closed
+    desired, decrement = ward.desired - len(closed), wish.reason.rule != SURPLUS_RULE
+    leaving: list[Change] = [
+        Retire(ward.spec.name, each.instance_id, decrement, reason=_leaving(ward, wish, each)) for each in closed
     ]
+    if not decrement:
+        return leaving
     return [*leaving, SetDesired(ward.spec.name, ward.desired, desired, _priced(ward, wish.reason, -len(closed)))]
 
 
