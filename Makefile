@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-SOURCES := components policies agent stacks tools tests benchmarks
+SOURCES := components policies agent stacks tools tests $(wildcard benchmarks/*.py)
 
 .PHONY: help setup engine demo test lint format bench kubernetes clean
 
@@ -14,7 +14,7 @@ help: ## list the targets
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is not on PATH; install it and run make again" >&2; exit 3; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
@@ -42,10 +42,9 @@ format: setup ## let ruff tidy the code
 bench: engine ## print the figures of benchmarks/
 	$(BIN)/python benchmarks/reconcile.py
 
-kubernetes: ## build a Kubernetes API server, etcd and kwok into your cache folder (10 minutes)
-	$(PYTHON) tools/toolchain.py etcd
-	$(PYTHON) tools/toolchain.py kube-apiserver
-	$(PYTHON) tools/toolchain.py kwok
+kubernetes: setup ## build a Kubernetes API server, etcd, kwok and Pulumi's plugin into your cache folder (20 minutes)
+	@for target in etcd kube-apiserver kwok pulumi-kubernetes; do \
+		$(BIN)/python tools/toolchain.py $$target || exit; done
 
 clean: ## remove the virtual environment and caches of the checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -36,8 +36,8 @@ def gone(process: subprocess.Popen[bytes]) -> bool:
 
 
 def end(*processes: subprocess.Popen[bytes]) -> None:
-    """End the groups of running processes: first asked, then after ``GRACE_SECONDS`` made to."""
-    left = [process for process in processes if process.poll() is None]
+    """End what is left of the processes' groups: first asked, then after ``GRACE_SECONDS`` made to."""
+    left = [process for process in processes if not gone(process)]
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in left:
             with suppress(ProcessLookupError):
@@ -48,17 +48,22 @@ def end(*processes: subprocess.Popen[bytes]) -> None:
 
 
 class Children:
-    """The running ones."""
+    """The groups of one host that are not known to be gone."""
 
     def __init__(self) -> None:
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._groups: set[subprocess.Popen[bytes]] = set()
 
     def start(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a process that leads its own group and that this host remembers."""
+        """Start a process that leads its own group."""
         process = subprocess.Popen(command, start_new_session=True, preexec_fn=die_with_host, **options)  # noqa: PLW1509  # one system call, no lock
-        self._running = [each for each in self._running if each.poll() is None] + [process]
+        self._groups.add(process)
         return process
+
+    def finish(self, process: subprocess.Popen[bytes]) -> None:
+        """End a group whose call is over, also what its leader left behind; its number is free for others then."""
+        end(process)
+        self._groups.discard(process)
 
     def end(self) -> None:
         """End them all."""
-        end(*self._running)
+        end(*tuple(self._groups))

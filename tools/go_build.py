@@ -96,7 +96,7 @@ def compile_go(target: Target, folder: Path, log: Path) -> None:
     for theirs, ours in target.files.items():
         shutil.copyfile(source / theirs, folder / ours)
     (folder / "go.mod").write_text(go_mod(target, source), encoding="utf-8")
-    command = ["go", "build", "-o", "program", "-ldflags", target.ldflags, "-tags", target.tags, target.package]
+    command = ["go", "build", "-v", "-o", "program", "-ldflags", target.ldflags, "-tags", target.tags, target.package]
     with log.open("wb") as words:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=words, stderr=subprocess.STDOUT, start_new_session=True

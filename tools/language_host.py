@@ -29,7 +29,7 @@ import grpc
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-from children import Children, end
+from children import Children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,10 +52,10 @@ def leave_with_engine(children: Children) -> None:
     os._exit(0)
 
 
-def end_on_cancel(context: Any, process: subprocess.Popen[bytes]) -> None:
-    """End a process when the engine gives its call up; off the server's own thread, which must not wait."""
-    if not context.add_callback(lambda: threading.Thread(target=end, args=(process,), daemon=True).start()):
-        end(process)
+def finish_with_call(context: Any, children: Children, process: subprocess.Popen[bytes]) -> None:
+    """End a process's group when its call is over or given up; off the server's own thread, which must not wait."""
+    if not context.add_callback(threading.Thread(target=children.finish, args=(process,), daemon=True).start):
+        children.finish(process)
 
 
 def interpreter(root: str, options: dict[str, Any]) -> str:
@@ -152,7 +152,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             PULUMI_CONFIG_SECRET_KEYS=json.dumps(list(request.configSecretKeys)),
         )
         process = self._children.start(command, cwd=request.pwd, env=environment, stdout=sys.stderr, stderr=sys.stderr)
-        end_on_cancel(context, process)
+        finish_with_call(context, self._children, process)
         code = process.wait()
         if code == EXITED_AFTER_MESSAGE:
             return language_pb2.RunResponse(bail=True)
@@ -172,7 +172,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        end_on_cancel(context, process)
+        finish_with_call(context, self._children, process)
         yield from output_of(process)
         yield language_pb2.RunPluginResponse(exitcode=process.wait())
 

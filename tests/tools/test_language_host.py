@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import pytest
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
 from .conftest import ROOT, Host, processes_of
 
@@ -45,9 +48,8 @@ PolicyPack(
 """
 
 HANGING = """
-import pathlib, subprocess, sys, time
-started = subprocess.Popen(["sleep", "300"])
-pathlib.Path("started").write_text(str(started.pid))
+import pathlib, subprocess, time
+subprocess.Popen(["sh", "-c", 'trap "" TERM; touch started; sleep 300; sleep 300'])
 time.sleep(300)
 """
 
@@ -169,6 +171,27 @@ def test_a_cancelled_update_ends_the_program_and_what_it_started(host: Host) -> 
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) != 0
     assert eventually(lambda: not processes_of(host.folder)), "the program outlived its update"
+
+
+def test_a_plugin_whose_call_is_cancelled_ends_while_the_host_serves_on(tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").write_text(HANGING, encoding="utf-8")
+    command = [sys.executable, str(ROOT / "tools" / "language_host.py"), "127.0.0.1:1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            port = process.stdout.readline().strip()
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                runtime = language_pb2_grpc.LanguageRuntimeStub(channel)
+                info = language_pb2.ProgramInfo(root_directory=str(tmp_path), program_directory=str(tmp_path))
+                call = runtime.RunPlugin(
+                    language_pb2.RunPluginRequest(pwd=str(tmp_path), env=[f"PATH={os.environ['PATH']}"], info=info)
+                )
+                assert eventually((tmp_path / "started").exists)
+                call.cancel()
+                assert eventually(lambda: not processes_of(tmp_path)), "the plugin outlived its call"
+                assert runtime.GetPluginInfo(empty_pb2.Empty()).version
+        finally:
+            process.terminate()
 
 
 def test_a_group_that_ignores_the_request_to_end_is_made_to(tmp_path: Path) -> None:
