@@ -103,8 +103,8 @@ def status(project: Project = HERE, stack: Stack = None, as_json: AsJson = False
 
     with session.reconciler(project, stack) as parts:
         seen, entries = parts.look(), parts.journal.entries(limit=5)
-        last = parts.journal.noted("last_round")
-    show.status(seen, entries, last, as_json=as_json)
+        loop = show.Loop(parts.journal.noted("last_round"), parts.journal.noted("last_error") or None)
+    show.status(seen, entries, loop, as_json=as_json)
     session.require_agents(seen)
 
 

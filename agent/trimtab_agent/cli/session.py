@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from trimtab.model.errors import AgentUnreachableError, SettingsError, TrimtabError
+import typer
+
+from trimtab.model.errors import AgentUnreachableError, PausedError, SettingsError, TrimtabError
 from trimtab_agent.cli import show
 from trimtab_agent.reconciler import engine, explain, rounds, settings, stack_state
 from trimtab_agent.reconciler.history import EVERYTHING
 from trimtab_agent.reconciler.journal import Journal
 from trimtab_agent.reconciler.rounds import Reconciler, Round
+
+STOPPED = 130
 
 
 @contextmanager
@@ -64,8 +68,13 @@ def require_agents(seen: Round) -> None:
 
 
 def run_once(parts: Reconciler, *, as_json: bool) -> None:
-    """One round under the lease."""
+    """One round under the lease. A first SIGINT or SIGTERM waits for its end, so that no update is torn.
+
+    Raises:
+        PausedError: everything is paused, so the round could do nothing.
+    """
     lease = parts.journal.acquire(datetime.now(UTC))
+    stop = stop_on_signal()
     try:
         decided = parts.once(lease)
     finally:
@@ -74,14 +83,24 @@ def run_once(parts: Reconciler, *, as_json: bool) -> None:
         show.json_document(explain.plan_json(decided.plan))
     else:
         show.plan(decided, done=True)
+    if stop.is_set():
+        raise typer.Exit(STOPPED)
+    if EVERYTHING in decided.orders.paused:
+        raise PausedError(f"everything is paused: {decided.orders.paused[EVERYTHING]}")
     require_agents(decided)
+
+
+def stop_on_signal() -> threading.Event:
+    """An event that SIGINT and SIGTERM set from now on, instead of ending the process."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def run_loop(parts: Reconciler, every: timedelta, *, as_json: bool) -> None:
     """Rounds until SIGINT or SIGTERM; the round in flight is finished first."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signal()
 
     def tell(result: Round | TrimtabError) -> None:
         show.round_line(result, as_json=as_json)

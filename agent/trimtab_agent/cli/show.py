@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,12 +59,20 @@ def round_line(result: Round | TrimtabError, *, as_json: bool) -> None:
                 console.print(f"{now:%H:%M:%S} [bold green]done[/]  {escape(explain.change_sentence(change))}")
 
 
-def status(seen: Round, entries: list[Entry], last_round: str | None, *, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """When `reconcile --every` last finished a round, and what stopped that round, if anything did."""
+
+    last_round: str | None
+    last_error: str | None
+
+
+def status(seen: Round, entries: list[Entry], loop: Loop, *, as_json: bool) -> None:
     """All groups and the last actions."""
     rows = explain.group_rows(seen.specs, seen.observation, seen.memory, seen.orders)
     if as_json:
         actions = [asdict(each) for each in entries]
-        json_document({"groups": [asdict(row) for row in rows], "actions": actions, "last_round": last_round})
+        json_document({"groups": [asdict(row) for row in rows], "actions": actions, **asdict(loop)})
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("group", "min", "desired", "max", "in service", "usable", "busy", "unhealthy", "unknown", ""):
@@ -74,7 +82,9 @@ def status(seen: Round, entries: list[Entry], last_round: str | None, *, as_json
         style = "red" if row.unhealthy else "yellow" if row.unknown or row.note else None
         table.add_row(*map(escape, cells), style=style)
     console.print(table)
-    console.print(f"\nlast round: {last_round or 'never'}")
+    console.print(f"\nlast round: {loop.last_round or 'never'}")
+    if loop.last_error:
+        console.print(f"[bold red]it failed:[/] {escape(loop.last_error)}")
     actions_list(entries)
 
 

@@ -13,12 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimtab.model.errors import EngineMissingError, ExecutionError, PolicyRefusedError, StackError, StackLockedError
+from trimtab.model.errors import (
+    EngineMissingError,
+    ExecutionError,
+    PolicyRefusedError,
+    StackError,
+    StackLockedError,
+    TrimtabError,
+)
 from trimtab_agent.reconciler.plugin import Plugin
 from trimtab_agent.reconciler.settings import Settings
 
 ENGINE_SECONDS = 120
 LOCKED = "the stack is currently locked"
+INLINE = "python inline source runtime error: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +56,18 @@ class Run:
         elif event.policy_event is not None and event.policy_event.enforcement_level == "mandatory":
             policy = event.policy_event
             self.violations.append(
-                f"{policy.policy_name} on {policy.resource_urn.rsplit('::', 1)[-1]}: {policy.message.strip()}"
+                f"{policy.policy_name} on {policy.resource_urn.rsplit('::', 1)[-1]}: {one_line(policy.message)}"
             )
         elif event.diagnostic_event is not None and event.diagnostic_event.severity == "error":
-            self.errors.append(event.diagnostic_event.message.strip())
+            self.errors.append(one_line(event.diagnostic_event.message))
+
+
+def one_line(words: str) -> str:
+    """The engine's words as one sentence: of a program's traceback only what was raised."""
+    head, _, trace = words.removeprefix(INLINE).partition("Traceback (most recent call last):")
+    raised = trace.strip().splitlines()[-1:]
+    told = raised and raised[0].split(": ", 1)[-1] in head
+    return " ".join(" ".join([head, *([] if told else raised)]).split())
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -79,19 +95,22 @@ def run_command(settings: Settings, *arguments: str) -> str:
         StackError: the engine refused, with its own words.
     """
     command = [require_engine(), *arguments, "--non-interactive", "--stack", settings.stack]
-    done = subprocess.run(
-        command,
-        cwd=settings.project,
-        env={**os.environ, **environment()},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=ENGINE_SECONDS,
-        check=False,
-    )
+    where = f"stack {settings.stack} in {settings.project}"
+    try:
+        done = subprocess.run(
+            command,
+            cwd=settings.project,
+            env={**os.environ, **environment()},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ENGINE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise StackError(f"{where}: `pulumi {arguments[0]}` gave no answer in {ENGINE_SECONDS} s") from error
     if done.returncode:
-        words = " ".join(done.stderr.replace("error:", "").split())
-        raise StackError(f"stack {settings.stack} in {settings.project}: {words}")
+        raise StackError(f"{where}: {' '.join(done.stderr.replace('error:', '').split())}")
     return done.stdout
 
 
@@ -131,18 +150,18 @@ class Updates:
 
     def preview(self) -> Run:
         """What an update would do, judged by the policy pack; nothing is changed."""
-        return self._run(self._stack.preview, plan=self._bound, **self._policies)
+        return self._run(self._stack.preview, StackError, plan=self._bound, **self._policies)
 
     def up(self, message: str) -> Run:
         """Apply exactly what the last preview saw; the message stays in the stack's history."""
-        return self._run(self._stack.up, message=message, plan=self._bound)
+        return self._run(self._stack.up, ExecutionError, message=message, plan=self._bound)
 
     def cancel(self) -> None:
         """Remove the stack's lock and forget creations that an interrupted run left open; create adopts them."""
         self._stack.cancel()
         self._stack.refresh(clear_pending_creates=True)
 
-    def _run(self, operation: Any, **options: Any) -> Run:
+    def _run(self, operation: Any, failure: type[TrimtabError], **options: Any) -> Run:
         from pulumi.automation import errors
 
         run = Run()
@@ -151,7 +170,7 @@ class Updates:
         except errors.ConcurrentUpdateError as error:
             raise StackLockedError("the stack is locked by another update") from error
         except errors.CommandError as error:
-            raise refusal(run, str(error)) from error
+            raise refusal(run, str(error), failure) from error
         return run
 
 
@@ -177,11 +196,11 @@ def run_program(folder: Path) -> None:
                 del sys.modules[name]
 
 
-def refusal(run: Run, words: str) -> Exception:
-    """The engine's failure as one of our errors."""
+def refusal(run: Run, words: str, failure: type[TrimtabError]) -> TrimtabError:
+    """The engine's failure as one of our errors: `failure`, unless it has a kind of its own."""
     if run.violations:
         return PolicyRefusedError("; ".join(run.violations))
     if LOCKED in words:
         return StackLockedError("the stack is locked by another update")
     said = run.errors or [line.strip() for line in words.splitlines() if "error" in line.lower()][-3:]
-    return ExecutionError("the engine refused: " + "; ".join(dict.fromkeys(said)))
+    return failure("the engine refused: " + "; ".join(dict.fromkeys(said)))

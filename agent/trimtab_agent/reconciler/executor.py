@@ -5,7 +5,7 @@ The preview may hold only what the plan asks for. Anything else in it is somebod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trimtab.model.errors import AgentUnreachableError, ExecutionError, PlanRefusedError, StackLockedError
@@ -14,6 +14,7 @@ from trimtab_agent.reconciler import locks
 from trimtab_agent.reconciler.engine import Run, Step, Updates
 from trimtab_agent.reconciler.evidence import OWNER
 from trimtab_agent.reconciler.journal import Lease
+from trimtab_agent.reconciler.locks import Lock
 from trimtab_agent.reconciler.plan import Change, Cordon, Plan, Retire, SetDesired, Uncordon
 from trimtab_agent.reconciler.plugin import Plugin
 from trimtab_agent.reconciler.settings import Settings
@@ -106,10 +107,11 @@ class Executor:
         orders = plan_file(plan, specs, live, self._lease.epoch, self._settings.stack)
         plugin, updates = self._machinery()
         with plugin.ordered(orders):
+            self._unlock(updates, orders["groups"])
             self._lease.require()
             self._require_only_ours(updates.preview(), frozenset(orders["groups"]))
             self._lease.require()
-            self._apply(updates, message(plan))
+            updates.up(message(plan))
         self._verify(plan, specs, touched)
 
     def _live(self, specs: Mapping[str, GroupSpec], names: Iterable[str]) -> dict[str, SeenGroup]:
@@ -121,15 +123,12 @@ class Executor:
         if others:
             raise PlanRefusedError(f"the preview holds changes that the plan did not ask for: {'; '.join(others)}")
 
-    def _apply(self, updates: Updates, words: str) -> None:
-        """Update; a lock whose owner is provably dead is removed once, any other is an error."""
-        try:
-            updates.up(words)
-        except StackLockedError:
-            require_stale(self._settings)
-            updates.cancel()
+    def _unlock(self, updates: Updates, urns: Iterable[str]) -> None:
+        """Remove the lock of a provably dead run, before the preview, which must see what that run left behind."""
+        held = locks.locks(locks.backend_url(), project_of(next(iter(urns))), self._settings.stack)
+        if require_stale(list(held), self._settings.stack):
             self._lease.require()
-            updates.up(words)
+            updates.cancel()
 
     def _verify(self, plan: Plan, specs: Mapping[str, GroupSpec], touched: Iterable[str]) -> None:
         """Look at AWS: the engine's word is not enough."""
@@ -160,13 +159,18 @@ def message(plan: Plan) -> str:
     return "trimtab: " + " | ".join(dict.fromkeys(sentences))
 
 
-def require_stale(settings: Settings) -> None:
-    """Object to removing the stack's lock unless each owner is provably dead.
+def project_of(urn: str) -> str:
+    """The project that a resource belongs to."""
+    return urn.split("::")[1]
+
+
+def require_stale(held: Sequence[Lock], stack: str) -> bool:
+    """True when the stack has locks and each owner is provably dead, False when it has none.
 
     Raises:
-        StackLockedError: naming the owner.
+        StackLockedError: an owner may be alive; it is named.
     """
-    held = list(locks.locks(locks.backend_url(), settings.stack))
     alive = [lock.sentence for lock in held if not locks.is_stale(lock)]
-    if alive or not held:
-        raise StackLockedError(f"stack {settings.stack} is locked by {'; '.join(alive) or 'an unknown owner'}")
+    if alive:
+        raise StackLockedError(f"stack {stack} is locked by {'; '.join(alive)}")
+    return bool(held)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,10 +27,11 @@ from sqlalchemy import (
     delete,
     event,
     insert,
+    make_url,
     select,
     update,
 )
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from trimtab.model.errors import LeaseHeldError, SettingsError
 from trimtab.model.scaling import Pin
@@ -41,6 +42,7 @@ from trimtab_agent.reconciler.plan import Change
 LEASE_SECONDS = 60.0
 SCHEMA_VERSION = "1"
 INTERRUPTED = "interrupted"
+NOBODY = "nobody/0/0"
 _tables = MetaData()
 _meta = Table("meta", _tables, Column("key", String, primary_key=True), Column("value", String))
 _actions = Table(
@@ -100,7 +102,7 @@ class Journal:
 
     def __init__(self, url: str) -> None:
         """Open or create the journal; raises SettingsError when that cannot be done."""
-        self._url = url
+        self._shown = without_password(url)
         with self._plain_errors():
             if url.startswith("sqlite:///"):
                 Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
@@ -109,6 +111,7 @@ class Journal:
                 event.listen(self._engine, "connect", _durable)
             _tables.create_all(self._engine)
             self._require_version()
+            self._require_lease_row()
 
     def close(self) -> None:
         """Give back the connections."""
@@ -118,10 +121,10 @@ class Journal:
     def _plain_errors(self) -> Iterator[None]:
         try:
             yield
-        except (SQLAlchemyError, OSError) as error:
+        except (SQLAlchemyError, OSError, ImportError) as error:
             cause = getattr(error, "orig", None) or error
             hint = "Check journal.url in trimtab.toml; a damaged journal may be moved away, and history starts anew."
-            raise SettingsError(f"the journal {self._url} cannot be used: {cause}", hint=hint) from error
+            raise SettingsError(f"the journal {self._shown} cannot be used: {cause}", hint=hint) from error
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
@@ -133,7 +136,13 @@ class Journal:
         if version is None:
             self._put("schema", SCHEMA_VERSION)
         elif version != SCHEMA_VERSION:
-            raise SettingsError(f"the journal {self._url} has schema {version}; this Trimtab reads {SCHEMA_VERSION}")
+            raise SettingsError(f"the journal {self._shown} has schema {version}; this Trimtab reads {SCHEMA_VERSION}")
+
+    def _require_lease_row(self) -> None:
+        """One row from the beginning, so that taking the lease is one conditional update that only one can win."""
+        with suppress(IntegrityError), self._engine.begin() as connection:
+            if connection.execute(select(_lease.c.id)).first() is None:
+                connection.execute(insert(_lease).values(id=1, holder=NOBODY, epoch=0, expires=0.0))
 
     def _get(self, key: str) -> str | None:
         with self._begin() as connection:
@@ -148,7 +157,11 @@ class Journal:
     def history(self) -> History:
         """What the planner may remember."""
         text = self._get("history")
-        return History() if text is None else history.from_json(json.loads(text))
+        try:
+            return History() if text is None else history.from_json(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            hint = "Move the journal away: the planner's memory starts anew, and nothing in AWS changes by that."
+            raise SettingsError(f"the journal {self._shown} holds no readable history: {error}", hint=hint) from error
 
     def save_history(self, memory: History) -> None:
         """Store what the planner may remember."""
@@ -235,19 +248,16 @@ class Journal:
         """
         me = processes.myself()
         with self._begin() as connection:
-            row = connection.execute(select(_lease).where(_lease.c.id == 1)).first()
-            if (
-                row is not None
-                and row.holder != me
-                and row.expires > now.timestamp()
-                and not processes.is_gone(row.holder)
-            ):
-                left = row.expires - now.timestamp()
-                raise LeaseHeldError(f"{row.holder} reconciles this stack; its lease runs for another {left:.0f} s")
-            epoch = row.epoch if row is not None and row.holder == me else (row.epoch if row else 0) + 1
-            connection.execute(delete(_lease))
-            expires = (now + timedelta(seconds=LEASE_SECONDS)).timestamp()
-            connection.execute(insert(_lease).values(id=1, holder=me, epoch=epoch, expires=expires))
+            row = connection.execute(select(_lease).where(_lease.c.id == 1)).one()
+            require_free(row, me, now)
+            epoch = row.epoch + (row.holder != me)
+            taken = connection.execute(
+                update(_lease)
+                .where(_lease.c.id == 1, _lease.c.holder == row.holder, _lease.c.epoch == row.epoch)
+                .values(holder=me, epoch=epoch, expires=(now + timedelta(seconds=LEASE_SECONDS)).timestamp())
+            )
+        if taken.rowcount != 1:
+            raise LeaseHeldError("another reconciler took this stack's lease in the same moment")
         return Lease(self, me, epoch)
 
     def epoch_of(self, holder: str) -> int | None:
@@ -276,13 +286,32 @@ class Lease:
         Raises:
             LeaseHeldError: the lease is somebody else's by now.
         """
-        if self.journal.epoch_of(self.holder) != self.epoch:
+        held = self.journal.epoch_of(self.holder) == self.epoch
+        if not held or self.journal.acquire(datetime.now(UTC)).epoch != self.epoch:
             raise LeaseHeldError("another reconciler took over; this one stops before doing anything else")
-        self.journal.acquire(datetime.now(UTC))
 
     def release(self) -> None:
         """Give the lease back."""
         self.journal.release(self.holder)
+
+
+def without_password(url: str) -> str:
+    """A database URL as an error may show it."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except SQLAlchemyError:
+        return "journal.url"
+
+
+def require_free(row: Any, me: str, now: datetime) -> None:
+    """Object to taking a lease that somebody else holds and may still use.
+
+    Raises:
+        LeaseHeldError: naming the holder.
+    """
+    left = row.expires - now.timestamp()
+    if row.holder != me and left > 0 and not processes.is_gone(row.holder):
+        raise LeaseHeldError(f"{row.holder} reconciles this stack; its lease runs for another {left:.0f} s")
 
 
 def _durable(connection: Any, _record: Any) -> None:

@@ -36,6 +36,9 @@ class Lock:
         return f"{self.user}@{self.host}, pid {self.pid}, for {age.total_seconds():.0f} s"
 
 
+UNREADABLE = Lock("unknown host", 0, "unknown user", datetime.fromtimestamp(0, UTC))
+
+
 def is_stale(lock: Lock) -> bool:
     """True only on proof: same host, and the pid is gone or was given to a younger process."""
     if lock.host != socket.gethostname():
@@ -44,16 +47,25 @@ def is_stale(lock: Lock) -> bool:
     return started is None or started > lock.at + CLOCK_SLACK
 
 
-def locks(backend: str | None, stack: str) -> Iterator[Lock]:
+def locks(backend: str | None, project: str, stack: str) -> Iterator[Lock]:
     """The locks of a stack in a file backend; nothing can be said of other backends."""
-    if not backend or not backend.startswith("file://"):
+    root = file_backend(backend)
+    if root is None:
         return
-    root = Path(backend.removeprefix("file://")).expanduser() / ".pulumi" / "locks"
-    for path in sorted(root.glob(f"organization/*/{stack}/*.json")):
+    for path in sorted((root / "locks" / "organization" / project / stack).glob("*.json")):
         try:
             yield parse(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError):
+        except OSError:
             continue
+        except (ValueError, KeyError, TypeError):
+            yield UNREADABLE
+
+
+def file_backend(url: str | None) -> Path | None:
+    """The folder in which a file backend keeps its own, or None for another backend."""
+    if not url or not url.startswith("file://"):
+        return None
+    return Path(url.removeprefix("file://").split("?")[0]).expanduser() / ".pulumi"
 
 
 def parse(words: dict[str, Any]) -> Lock:

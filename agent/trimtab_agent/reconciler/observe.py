@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from trimtab.model.scaling import GroupSpec, Signal
+from trimtab_agent.reconciler import evidence
 from trimtab_agent.reconciler.observation import GroupObservation, InstanceObservation, Observation, Sample
 from trimtab_agent.reconciler.settings import Settings
 from trimtab_agent.reconciler.sources import metrics
@@ -68,4 +69,5 @@ def _signal(
         if isinstance(queue, str):
             return Sample(None, None, queue)
         return queue.get(spec.name, Sample(None, None, f"the queue says nothing of {spec.name}"))
-    return metrics.from_reports(signal.source, [each.report for each in instances if each.report], now)
+    reports = [evidence.fresh_report(each, now, spec.scaling.stale_after) for each in instances]
+    return metrics.from_reports(signal.source, [report for report in reports if report], now)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trimtab_agent.reconciler.locks import file_backend
+
 
 def prune(backend: str | None, project: str, stack: str, keep: int) -> int:
     """Remove all but the newest `keep` history entries and backups of a stack; the number of files removed."""
-    if not backend or not backend.startswith("file://"):
+    root = file_backend(backend)
+    if root is None:
         return 0
-    root = Path(backend.removeprefix("file://")).expanduser() / ".pulumi"
     folders = (root / "history" / project / stack, root / "backups" / project / stack)
     return sum(_prune_folder(folder, keep) for folder in folders)
 

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +14,7 @@ from trimtab.model.errors import PlanRefusedError, StackLockedError, TrimtabErro
 from trimtab.model.scaling import GroupSpec
 from trimtab_agent.reconciler import engine, history, locks, plan_checks, planner, processes, retention, stack_state
 from trimtab_agent.reconciler.engine import Updates
-from trimtab_agent.reconciler.executor import Executor
+from trimtab_agent.reconciler.executor import Executor, project_of
 from trimtab_agent.reconciler.history import History, Orders
 from trimtab_agent.reconciler.journal import Journal, Lease
 from trimtab_agent.reconciler.observation import Observation
@@ -121,13 +122,12 @@ class Reconciler:
             self.journal.conclude(identity, f"{type(error).__name__}: {error}", datetime.now(UTC))
             raise
         self.journal.conclude(identity, "done", datetime.now(UTC))
-        backend = locks.backend_url()
-        project = next(iter(decided.specs.values())).urn.split("::")[1]
-        retention.prune(backend, project, self.settings.stack, self.settings.history_kept)
+        project = project_of(next(iter(decided.specs.values())).urn)
+        retention.prune(locks.backend_url(), project, self.settings.stack, self.settings.history_kept)
 
 
 def pause_after(failures: int, every: timedelta, chance: random.Random) -> timedelta:
-    """How long to wait for the next round: the interval with jitter, or a growing pause once a second one in a row has failed."""
+    """The wait for the next round: the interval with jitter, growing from the second failure in a row on."""
     if failures <= 1:
         return every * (1 + chance.uniform(-JITTER, JITTER))
     grown: timedelta = BACKOFF_FIRST * BACKOFF_FACTOR ** min(failures - 2, 5)
@@ -144,16 +144,27 @@ def loop(
     failures, chance = 0, random.Random()  # noqa: S311  # jitter, not secrets
     while not stop.is_set():
         started = time.monotonic()
-        try:
-            lease = reconciler.journal.acquire(datetime.now(UTC))
-            tell(reconciler.once(lease))
-            failures = 0
-        except StackLockedError as error:
-            tell(error)  # somebody else's update is no failure: the next round simply tries again
-        except TrimtabError as error:
-            failures += 1
-            tell(error)
-        reconciler.journal.note("last_round", datetime.now(UTC).isoformat())
+        result = attempt(reconciler)
+        tell(result)
+        # Somebody else's update is no failure: the next round simply tries again.
+        failed = isinstance(result, TrimtabError) and not isinstance(result, StackLockedError)
+        failures = failures + 1 if failed else 0
         wait = pause_after(failures, every, chance).total_seconds() - (time.monotonic() - started)
         stop.wait(max(wait, 0))
-    reconciler.journal.release(processes.myself())
+    with suppress(TrimtabError):
+        reconciler.journal.release(processes.myself())
+
+
+def attempt(reconciler: Reconciler) -> Round | TrimtabError:
+    """One round that always comes back; whatever it died of is remembered for `status`."""
+    result: Round | TrimtabError
+    try:
+        result = reconciler.once(reconciler.journal.acquire(datetime.now(UTC)))
+    except TrimtabError as error:
+        result = error
+    except Exception as error:  # noqa: BLE001  # a defect in one round must not stop the steering of the fleet
+        result = TrimtabError(f"unforeseen {type(error).__name__}: {error}")
+    with suppress(TrimtabError):
+        reconciler.journal.note("last_round", datetime.now(UTC).isoformat())
+        reconciler.journal.note("last_error", str(result) if isinstance(result, TrimtabError) else "")
+    return result

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from trimtab.model.errors import DeclarationError, SettingsError
 from trimtab.model.wire import Fields
@@ -79,8 +81,8 @@ def parse(raw: Mapping[str, Any], project: Path, stack: str | None) -> Settings:
         journal=tables["journal"].text("url", default_journal(project, named)),
         region=tables["engine"].optional_text("region"),
         history_kept=tables["engine"].whole("history_kept", 50, least=1),
-        prometheus_url=tables["prometheus"].optional_text("url"),
-        queue_url=tables["queue"].optional_text("url"),
+        prometheus_url=_url(tables["prometheus"]),
+        queue_url=_url(tables["queue"]),
     )
     settings = _with_agents(settings, tables["agents"], project)
     for table in tables.values():
@@ -116,7 +118,25 @@ def _path(fields: Fields, key: str, project: Path) -> Path | None:
     return None if text is None else project / Path(text).expanduser()
 
 
+def _url(fields: Fields) -> str | None:
+    text = fields.optional_text("url")
+    if text is None:
+        return None
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise fields.refuse("url", "an http or https URL")
+    return text.rstrip("/")
+
+
 def default_journal(project: Path, stack: str) -> str:
-    """One journal for each project folder's name and stack, in the user's state folder."""
+    """One journal for each project and stack, in the user's state folder, from whichever checkout it is reconciled."""
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return f"sqlite:///{base / 'trimtab' / f'{project.name}-{stack}.db'}"
+    return f"sqlite:///{base / 'trimtab' / f'{project_name(project)}-{stack}.db'}"
+
+
+def project_name(project: Path) -> str:
+    """The name in Pulumi.yaml, which tells stacks apart; the folder's name where the file has none."""
+    file = project / "Pulumi.yaml"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    found = re.search(r"""^[\s{]*["']?name["']?\s*:\s*["']?([\w.-]+)""", text, re.MULTILINE)
+    return found[1] if found else project.name

@@ -58,7 +58,7 @@ class Agents:
         try:
             answer = self._client.get(f"{address}/v1/report").raise_for_status()
             report = report_from_json(answer.json())
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             return Answer(None, f"{address}: {error or type(error).__name__}")
         except ValueError as error:
             return Answer(None, f"{address}: not a report: {error}")
@@ -75,7 +75,7 @@ class Agents:
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
             self._client.post(f"{address}/v1/{verb}", json=dict(body), headers=headers).raise_for_status()
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise AgentUnreachableError(f"{verb} at {address}: {error or type(error).__name__}") from error
 
     def _token(self) -> str:

@@ -11,7 +11,17 @@ from typing import Any
 from trimtab.model.errors import AwsError, CredentialsError
 from trimtab_agent.reconciler.observation import Ec2Status
 
-CREDENTIAL_CODES = frozenset({"ExpiredToken", "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure"})
+CREDENTIAL_CODES = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
 PAGE = 100
 
 
@@ -43,7 +53,14 @@ def our_errors(call: str) -> Iterator[None]:
 
     try:
         yield
-    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound) as error:
+    except (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.CredentialRetrievalError,
+        exceptions.ProfileNotFound,
+        exceptions.SSOError,
+        exceptions.TokenRetrievalError,
+    ) as error:
         raise CredentialsError(f"AWS credentials are missing or incomplete: {error}") from error
     except exceptions.ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
@@ -75,14 +92,16 @@ class Aws:
             )
             found = [group for page in pages for group in page["AutoScalingGroups"] if not group.get("Status")]
         identities = [each["InstanceId"] for group in found for each in group["Instances"]]
-        details, statuses = self._details(identities), self._statuses(identities)
+        details = self._details(identities)
+        statuses = self._statuses(list(details))
         return {group["AutoScalingGroupName"]: _seen(group, details, statuses) for group in found}
 
     def _details(self, identities: Sequence[str]) -> dict[str, Any]:
+        """Asked for by filter: EC2 refuses ids that it doesn't know yet, but a group lists its instances at once."""
         details: dict[str, Any] = {}
         with our_errors("DescribeInstances"):
             for batch in _batches(identities):
-                for page in self._ec2.get_paginator("describe_instances").paginate(InstanceIds=batch):
+                for page in self._ec2.get_paginator("describe_instances").paginate(Filters=[only(batch)]):
                     for reservation in page["Reservations"]:
                         details.update({each["InstanceId"]: each for each in reservation["Instances"]})
         return details
@@ -97,6 +116,11 @@ class Aws:
                 for page in pages:
                     statuses.update({each["InstanceId"]: _status(each) for each in page["InstanceStatuses"]})
         return statuses
+
+
+def only(identities: list[str]) -> Any:
+    """EC2's filter for these instances."""
+    return {"Name": "instance-id", "Values": identities}
 
 
 def _batches(identities: Sequence[str]) -> Iterator[list[str]]:

@@ -32,6 +32,8 @@ def promql(settings: Settings, signal: Signal) -> Sample:
         return sample_of(answer.json())
     except (httpx.HTTPError, ValueError) as error:
         return Sample(None, None, f"Prometheus: {error or type(error).__name__}")
+    except (KeyError, TypeError, IndexError, AttributeError):
+        return Sample(None, None, "Prometheus: the answer is not in its query format")
 
 
 def sample_of(answer: Any) -> Sample:
@@ -63,13 +65,13 @@ def pending_gpus(settings: Settings, now: datetime) -> dict[str, Sample] | str:
 
 
 def parse_pending(text: str, now: datetime) -> dict[str, Sample]:
-    """The queue's exposition as samples by group."""
+    """The queue's exposition as samples by group; several queues of a group add up, and NaN in one hides the group."""
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-    return {
-        sample.labels["group"]: Sample(sample.value, now)
-        for sample in samples
-        if sample.name == PENDING and "group" in sample.labels and math.isfinite(sample.value)
-    }
+    totals: dict[str, float] = {}
+    for sample in samples:
+        if sample.name == PENDING and "group" in sample.labels:
+            totals[sample.labels["group"]] = totals.get(sample.labels["group"], 0.0) + sample.value
+    return {group: Sample(total, now) for group, total in totals.items() if math.isfinite(total)}
 
 
 def from_reports(source: str, reports: Sequence[NodeReport], now: datetime) -> Sample:
