@@ -15,7 +15,8 @@ help: ## list the targets
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is not on PATH; install it and run make again" >&2; exit 3; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@echo "installing the project and its tools into $(VENV); a few minutes the first time"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 setup: $(VENV)/.installed ## a virtual environment with the project in it
