@@ -64,7 +64,7 @@ class Story:
 
     def _break_a_gpu(self, sample: Sample) -> list[str]:
         busy = sorted({each.node for each in self._fleet.scheduler.running} & set(sample.in_service))
-        if self.facts.broken is not None or len(sample.in_service) < 3 or not busy:
+        if self.facts.broken is not None or len(sample.in_service) < 2 or not busy:
             return []
         node = busy[0]
         self.facts.broken, self.facts.injected_wall = node, sample.wall
