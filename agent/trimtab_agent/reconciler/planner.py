@@ -86,6 +86,9 @@ def _group(ward: Ward, orders: Orders) -> tuple[list[Change], int | None]:
     steps = list(repair.repairs(ward))
     if not ward.owns_size:
         return [*steps, *_reopened(ward, steps)], None
+    if ward.desired > ward.spec.max_size:
+        changes = _lowered(ward, steps)
+        return [*_outside(ward), *changes, *_reopened(ward, changes)], ward.spec.max_size
     base = ward.desired - ward.memory.surge
     raw, wish = _wish(ward, orders, base)
     if any(isinstance(each, SetDesired | Retire) for each in steps):
@@ -93,6 +96,14 @@ def _group(ward: Ward, orders: Orders) -> tuple[list[Change], int | None]:
     else:
         changes = [*steps, *_resized(ward, wish, base)]
     return [*_outside(ward), *changes, *_reopened(ward, changes)], raw.wanted
+
+
+def _lowered(ward: Ward, steps: list[Change]) -> list[Change]:
+    """Lower a size above max as it is, before all else; AWS takes no protected node, so the surplus leaves by name."""
+    kept = [each for each in steps if not isinstance(each, SetDesired | Retire)]
+    sentence = f"{ward.desired} nodes are more than max, which is {ward.spec.max_size}"
+    reason = Reason(BOUNDS_RULE, sentence, {"max": ward.spec.max_size})
+    return [*kept, SetDesired(ward.spec.name, ward.desired, ward.spec.max_size, reason)]
 
 
 def _reopened(ward: Ward, changes: list[Change]) -> list[Change]:
@@ -115,16 +126,16 @@ def _outside(ward: Ward) -> list[Change]:
 
 
 def _wish(ward: Ward, orders: Orders, base: int) -> tuple[Wish, Wish]:
-    """The raw and the steadied wish. A pin, or a size outside the bounds, is both: nothing may hold it up."""
+    """The raw and the steadied wish. A pin, or a size below min, is both: nothing may hold it up."""
     spec, now = ward.spec, ward.now
     pin, inside = scaling.pinned(spec, orders, now), scaling.clamped(spec, base)
     if pin is not None:
         sentence = f"pinned to {pin.value} until {pin.until:%Y-%m-%d %H:%M} UTC: {pin.reason}"
         wish = Wish(scaling.clamped(spec, pin.value), Reason(PIN_RULE, sentence, {"pin": pin.value}))
         return wish, wish
-    if inside != base:
-        sentence = f"{base} nodes lie outside the bounds [{spec.min_size}, {spec.max_size}]"
-        wish = Wish(inside, Reason(BOUNDS_RULE, sentence, {"min": spec.min_size, "max": spec.max_size}))
+    if inside > base:
+        sentence = f"{base} nodes are fewer than min, which is {spec.min_size}"
+        wish = Wish(inside, Reason(BOUNDS_RULE, sentence, {"min": spec.min_size}))
         return wish, wish
     load = scaling.load_of(spec, ward.group, ward.memory, now)
     votes = tuple(
@@ -136,12 +147,9 @@ def _wish(ward: Ward, orders: Orders, base: int) -> tuple[Wish, Wish]:
 
 
 def _resized(ward: Ward, wish: Wish, base: int) -> list[Change]:
-    """The steps from what is there to the wish; replacements on their way come on top of it.
-
-    A size above the bounds is lowered as it is: AWS takes no protected node, so the surplus leaves by name afterwards.
-    """
+    """The steps from what is there to the wish; replacements on their way come on top of it."""
     name, target = ward.spec.name, min(wish.wanted + ward.memory.surged, ward.spec.max_size)
-    if target > ward.desired or (wish.reason.rule == BOUNDS_RULE and target < ward.desired):
+    if target > ward.desired:
         reason = _priced(ward, wish.reason, target - ward.desired)
         return [SetDesired(name, ward.desired, target, reason)]
     if target < ward.desired and ward.memory.repairs:
