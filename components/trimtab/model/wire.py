@@ -13,6 +13,8 @@ from typing import Any
 
 from trimtab.model.errors import DeclarationError
 
+MOST_SECONDS = 10 * 365 * 24 * 3600
+
 
 class Fields:
     """The fields of one mapping at `path`; `done()` refuses whatever was not asked for."""
@@ -85,7 +87,10 @@ class Fields:
 
     def seconds(self, key: str, default: timedelta) -> timedelta:
         """A duration written as a number of seconds."""
-        return timedelta(seconds=self.number(key, default.total_seconds(), least=0))
+        value = self.number(key, default.total_seconds(), least=0)
+        if value > MOST_SECONDS:
+            raise self.refuse(key, f"at most {MOST_SECONDS} seconds")
+        return timedelta(seconds=value)
 
     def instant(self, key: str) -> datetime:
         """A point in time in ISO 8601; without an offset it is UTC."""

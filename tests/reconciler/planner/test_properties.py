@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trimtab.model.scaling import Bound, CapacityOwner, GroupSpec, Pin, RepairPolicy, ScalingPolicy, Signal
 from trimtab_agent.reconciler import history, plan_checks, planner
-from trimtab_agent.reconciler.history import GroupHistory, History, Orders, Repair
+from trimtab_agent.reconciler.history import GroupHistory, History, Orders, Repair, Suspect
 from trimtab_agent.reconciler.observation import Observation
 from trimtab_agent.reconciler.plan import Cordon, Plan, Retire, SetDesired
 from trimtab_agent.simulation.scene import Scene
