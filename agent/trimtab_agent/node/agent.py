@@ -43,6 +43,7 @@ class Settings:
     boot_id: str
     interval: float = 5.0
     deadline: float = 5.0
+    first_deadline: float = 20.0
     expected_gpus: int | None = None
     disabled: frozenset[str] = frozenset()
 
@@ -63,7 +64,7 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         settings.state.mkdir(parents=True, exist_ok=True)
         self._settings = settings
-        self.watch = DriverWatch(settings.interval, settings.deadline)
+        self.watch = DriverWatch(settings.interval, settings.deadline, settings.first_deadline)
         self.kernel_log = Follower(settings.kmsg)
         self.marks = MarkStore(settings.state)
         self._incidents = IncidentStore(settings.state, settings.boot_id)

@@ -39,9 +39,12 @@ class View:
 class DriverWatch:
     """One thread that asks the worker, and the value that everybody else reads."""
 
-    def __init__(self, interval: float, deadline: float) -> None:
+    def __init__(self, interval: float, deadline: float, first_deadline: float) -> None:
+        """All in seconds; a worker's first answer may take longer, because it starts and opens the driver first."""
         self._interval = interval
         self._deadline = deadline
+        self._first_deadline = first_deadline
+        self._answered = False
         self._lock = threading.Lock()
         self._snapshot, self._at = Snapshot(problem="not asked yet"), time.monotonic()
         self._problem: str | None = "not asked yet"
@@ -101,10 +104,11 @@ class DriverWatch:
         try:
             worker.stdin.write(b"\n")
             worker.stdin.flush()
-            line = read_line(worker.stdout.fileno(), self._deadline)
+            line = read_line(worker.stdout.fileno(), self._deadline if self._answered else self._first_deadline)
             answer = from_json(json.loads(line)) if line else None
         except (OSError, ValueError):
             answer = None
+        self._answered = answer is not None
         if answer is None:
             self._discard_worker()
         return answer
@@ -117,6 +121,7 @@ class DriverWatch:
         if len(self._restarts) > RESTARTS_MOST:
             return None
         self._restarts.append(now)
+        self._answered = False
         command = [sys.executable, "-m", "trimtab_agent.node.worker"]
         self._worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         return self._worker

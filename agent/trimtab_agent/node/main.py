@@ -41,6 +41,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--boot-id-file", type=Path, default=BOOT_ID, help="where the boot's id is read")
     parser.add_argument("--interval", type=float, default=5.0, help="seconds between two looks at the driver")
     parser.add_argument("--deadline", type=float, default=5.0, help="seconds that the driver has to answer")
+    parser.add_argument("--first-deadline", type=float, default=20.0, help="seconds for the first answer after a start")
     parser.add_argument("--expected-gpus", type=int, help="GPUs that this node should have")
     parser.add_argument(
         "--disable", action="append", default=[], choices=sorted(checks.CHECKS), help="a check to leave out"
@@ -70,6 +71,7 @@ def build(options: argparse.Namespace) -> tuple[Agent, AgentServer]:
         read_boot_id(options.boot_id_file),
         options.interval,
         options.deadline,
+        options.first_deadline,
         options.expected_gpus,
         frozenset(options.disable),
     )
