@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,23 +42,6 @@ TRAIN: dict[str, Any] = {
         "cooldownDownSeconds": 0,
     },
 }
-LOST = [
-    {
-        "check": "lost-gpu",
-        "health": "unhealthy",
-        "witness": "nvml",
-        "reason": "GPU 3 fell off the bus",
-        "action": "replace",
-    },
-    {
-        "check": "xid",
-        "health": "unhealthy",
-        "witness": "kernel-log",
-        "reason": "Xid 79 on GPU 3",
-        "code": "79",
-        "action": "replace",
-    },
-]
 
 
 @dataclass
@@ -217,11 +201,35 @@ class Fleet:
         assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def json_of(self, command: str) -> Any:
+        """A command's document, also when it ends with a note about silent agents."""
+        return json.loads(self.trimtab(command, "--json").stdout)
+
+    serve = staticmethod(serve)
+
+    @staticmethod
+    def wait_until(happened: Callable[[], bool], seconds: float = 90) -> None:
+        deadline = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.1)
+
+    @staticmethod
+    def session_of(pid: int) -> list[str]:
+        """The command lines of what still runs in a session."""
+        left = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                state, _, _, session = stat.read_text().rsplit(")", 1)[-1].split()[:4]
+                if int(session) == pid and state != "Z":
+                    left.append((stat.parent / "cmdline").read_text().replace("\0", " "))
+        return left
+
+    def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [str(VENV_BIN / "trimtab"), *arguments],
             cwd=self.project,
-            env=self.env,
+            env={**self.env, **extra},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -32,6 +32,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from trimtab.model.errors import LeaseHeldError, SettingsError
 from trimtab.model.scaling import Pin
@@ -79,6 +80,11 @@ _lease = Table(
     Column("expires", Float),
 )
 
+FIRST_ROWS: tuple[tuple[Table, dict[str, Any]], ...] = (
+    (_meta, {"key": "schema", "value": SCHEMA_VERSION}),
+    (_lease, {"id": 1, "holder": NOBODY, "epoch": 0, "expires": 0.0}),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -109,9 +115,8 @@ class Journal:
             self._engine = create_engine(url)
             if url.startswith("sqlite"):
                 event.listen(self._engine, "connect", _durable)
-            _tables.create_all(self._engine)
-            self._require_version()
-            self._require_lease_row()
+            self._create()
+        self._require_version()
 
     def close(self) -> None:
         """Give back the connections."""
@@ -133,16 +138,23 @@ class Journal:
 
     def _require_version(self) -> None:
         version = self._get("schema")
-        if version is None:
-            self._put("schema", SCHEMA_VERSION)
-        elif version != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise SettingsError(f"the journal {self._shown} has schema {version}; this Trimtab reads {SCHEMA_VERSION}")
 
-    def _require_lease_row(self) -> None:
-        """One row from the beginning, so that taking the lease is one conditional update that only one can win."""
-        with suppress(IntegrityError), self._engine.begin() as connection:
-            if connection.execute(select(_lease.c.id)).first() is None:
-                connection.execute(insert(_lease).values(id=1, holder=NOBODY, epoch=0, expires=0.0))
+    def _create(self) -> None:
+        """Make what is missing; several processes may do so in the same moment.
+
+        The lease has its row from the beginning, so that taking it is one conditional update that only one can win.
+        """
+        with self._engine.begin() as connection:
+            for table in _tables.sorted_tables:
+                connection.execute(CreateTable(table, if_not_exists=True))
+                for index in table.indexes:
+                    connection.execute(CreateIndex(index, if_not_exists=True))
+        for table, row in FIRST_ROWS:
+            with suppress(IntegrityError), self._engine.begin() as connection:
+                if connection.execute(select(table).limit(1)).first() is None:
+                    connection.execute(insert(table).values(row))
 
     def _get(self, key: str) -> str | None:
         with self._begin() as connection:
@@ -317,8 +329,8 @@ def require_free(row: Any, me: str, now: datetime) -> None:
 def _durable(connection: Any, _record: Any) -> None:
     """SQLite settings: readers beside a writer, and a commit that survives kill -9."""
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA busy_timeout=5000")
+    cursor.execute("PRAGMA journal_mode=WAL")
     cursor.close()
 
 

@@ -7,11 +7,12 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import update
+
 from trimtab.model.errors import LeaseHeldError, SettingsError
 from trimtab_agent.reconciler import journal as module
 from trimtab_agent.reconciler.history import GroupHistory, History
@@ -154,18 +155,16 @@ def test_of_two_that_take_the_lease_in_the_same_moment_one_wins(tmp_path):
         "sys.stdin.readline()\n"
     )
     url = f"sqlite:///{tmp_path / 'journal.db'}"
-    rivals = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        for _ in range(3)
-    ]
-    assert [each.stdout.readline().strip() for each in rivals] == ["ready"] * 3
-    for each in rivals:
-        each.stdin.write("\n")
-    answers = sorted(each.stdout.readline().strip() for each in rivals)
-    for each in rivals:
-        each.communicate("\n")
+    with ExitStack() as stack:
+        start = [sys.executable, "-c", program, url]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        rivals = [stack.enter_context(subprocess.Popen(start, **pipes)) for _ in range(3)]
+        assert [each.stdout.readline().strip() for each in rivals] == ["ready"] * 3
+        for each in rivals:
+            each.stdin.write("\n")
+        answers = sorted(each.stdout.readline().strip() for each in rivals)
+        for each in rivals:
+            each.communicate("\n")
     assert answers == ["1", "held", "held"]
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+
 from trimtab.model.errors import SettingsError
 from trimtab_agent.reconciler import settings
 
@@ -99,7 +100,9 @@ def test_a_folder_without_a_project_is_refused_with_the_option_that_names_one(tm
 
 def test_the_document_lists_exactly_the_keys_that_are_read(project):
     """Each unknown table or key is answered with all known ones; the document must hold the same."""
-    documented = set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", (ROOT / "docs" / "settings.md").read_text(), re.M))
+    documented = set(
+        re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
+    )
     tables = {key.split(".")[0] for key in documented}
     read = {f"{table}.{key}" for table in tables for key in known(project, f"[{table}]\nzzzzzzzz = 1\n")}
     assert read == documented
