@@ -72,6 +72,12 @@ def test_nothing_declared_is_the_default() -> None:
     assert RepairPolicy.from_wire(None) == RepairPolicy()
 
 
+def test_a_built_in_signal_has_no_query() -> None:
+    signal = Signal("queue", "pending_gpus", up=Bound(0.0, per_node=8.0))
+    assert Signal.from_wire(signal.to_wire(), "s") == signal
+    assert "query" not in signal.to_wire()
+
+
 def changed(path: list[str | int], value: object) -> dict[str, Any]:
     policy = copy.deepcopy(GOOD)
     target: Any = policy

@@ -100,6 +100,11 @@ def unreadable(sample: Sample | None, stale_after: timedelta, now: datetime) -> 
     return None
 
 
+def known(sample: Sample | None, stale_after: timedelta, now: datetime) -> float | None:
+    """The sample's value if it proves anything."""
+    return None if sample is None or unreadable(sample, stale_after, now) else sample.value
+
+
 def in_service(group: GroupObservation) -> list[InstanceObservation]:
     """The instances that AWS counts as serving."""
     return [each for each in group.instances if each.lifecycle == IN_SERVICE]

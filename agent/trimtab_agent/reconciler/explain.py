@@ -12,7 +12,7 @@ from trimtab.model.scaling import GroupSpec
 from trimtab_agent.reconciler import evidence, scaling
 from trimtab_agent.reconciler.history import History, Orders
 from trimtab_agent.reconciler.observation import GroupObservation, InstanceObservation, Observation
-from trimtab_agent.reconciler.plan import REPLACE_RULE, Change, Cordon, Hold, Plan, Retire, SetDesired, Uncordon
+from trimtab_agent.reconciler.plan import REPLACE_RULE, Change, Cordon, Plan, Retire, SetDesired, Uncordon
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,7 @@ def change_sentence(change: Change) -> str:
             return f"{change.group}: cordon{' and drain' if drain else ''} {instance}: {why}"
         case Uncordon(instance_id=instance):
             return f"{change.group}: uncordon {instance}: {why}"
-        case Hold():
-            return f"{change.group}: hold: {why}"
+    return f"{change.group}: hold: {why}"
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

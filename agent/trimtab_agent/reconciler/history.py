@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from trimtab.model.scaling import Bound, GroupSpec, Pin, Signal
+from trimtab.model.scaling import GroupSpec, Pin
 from trimtab_agent.reconciler import evidence
-from trimtab_agent.reconciler.observation import GroupObservation, InstanceObservation, Observation, Sample
+from trimtab_agent.reconciler.observation import GroupObservation, InstanceObservation, Observation
 from trimtab_agent.reconciler.plan import REPLACE_RULE, Change, Cordon, Plan, Retire, SetDesired, Uncordon
 
 EVERYTHING = "*"
@@ -170,18 +170,13 @@ def _past(
 ) -> Iterator[tuple[str, datetime]]:
     for signal in spec.scaling.signals:
         sample = group.signals.get(signal.name)
-        if evidence.unreadable(sample, spec.scaling.stale_after, now):
+        value = evidence.known(sample, spec.scaling.stale_after, now)
+        if value is None:
             continue
-        for key, bound in ((f"{signal.name}:up", signal.up), (f"{signal.name}:down", signal.down)):
-            if bound is not None and is_past(signal, bound, sample):
-                yield key, memory.past.get(key, now)
-
-
-def is_past(signal: Signal, bound: Bound, sample: Sample | None) -> bool:
-    """True when a known sample lies beyond a bound: above for up, below for down."""
-    if sample is None or sample.value is None:
-        return False
-    return sample.value > bound.value if bound is signal.up else sample.value < bound.value
+        if signal.up is not None and value > signal.up.value:
+            yield f"{signal.name}:up", memory.past.get(f"{signal.name}:up", now)
+        if signal.down is not None and value < signal.down.value:
+            yield f"{signal.name}:down", memory.past.get(f"{signal.name}:down", now)
 
 
 def record(history: History, plan: Plan, wants: Mapping[str, int], now: datetime) -> History:

@@ -71,15 +71,16 @@ def vote(
     signal: Signal, sample: Sample | None, memory: GroupHistory, load: Load, spec: GroupSpec, now: datetime
 ) -> Vote:
     """One signal's wanted size."""
-    problem = evidence.unreadable(sample, spec.scaling.stale_after, now)
-    if problem or sample is None or sample.value is None:
+    value = evidence.known(sample, spec.scaling.stale_after, now)
+    if value is None:
+        problem = evidence.unreadable(sample, spec.scaling.stale_after, now)
         return Vote(signal.name, None, f"{signal.name} is unknown ({problem})", blocks_shrink=True)
     for key, bound in (("up", signal.up), ("down", signal.down)):
         since = memory.past.get(f"{signal.name}:{key}")
         if bound is not None and since is not None:
-            return past(signal, key, bound, sample.value, load, now - since)
+            return past(signal, key, bound, value, load, now - since)
     wanted = load.base if signal.down is not None else None
-    return Vote(signal.name, wanted, f"{signal.name} is {sample.value:g}, inside its bounds", sample.value)
+    return Vote(signal.name, wanted, f"{signal.name} is {value:g}, inside its bounds", value)
 
 
 def past(signal: Signal, direction: str, bound: Bound, value: float, load: Load, passed: timedelta) -> Vote:

@@ -15,7 +15,7 @@ from trimtab_agent.reconciler import history, plan_checks, planner
 from trimtab_agent.reconciler.evidence import OWNER
 from trimtab_agent.reconciler.history import GroupHistory, History, Orders
 from trimtab_agent.reconciler.observation import Ec2Status, GroupObservation, InstanceObservation, Observation, Sample
-from trimtab_agent.reconciler.plan import Change, Cordon, Hold, Plan, Retire, SetDesired, Uncordon
+from trimtab_agent.reconciler.plan import Change, Cordon, Plan, Retire, SetDesired, Uncordon
 from trimtab_agent.simulation.reports import report
 from trimtab_agent.simulation.world import BOTH, START
 
@@ -119,5 +119,4 @@ def said(change: Change) -> str:
             return f"{'drain' if drain else 'close'} {name}"
         case Uncordon(instance_id=name):
             return f"reopen {name}"
-        case Hold(reason=reason):
-            return f"hold: {reason.rule}"
+    return f"hold: {change.reason.rule}"
