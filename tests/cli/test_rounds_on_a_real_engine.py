@@ -35,7 +35,7 @@ def test_a_signal_past_its_threshold_grows_the_group_in_aws_and_in_the_state_and
 
     explained = fleet.json("explain", "train")
     assert explained["actions"][0]["outcome"] == "done"
-    assert explained["actions"][0]["evidence"] == {"signal": "queue", "value": 12.0, "threshold": 0.0}
+    assert {"signal": "queue", "value": 12.0, "threshold": 0.0}.items() <= explained["actions"][0]["evidence"].items()
 
     fleet.pending = 0
     fleet.follow()

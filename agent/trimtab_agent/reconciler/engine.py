@@ -157,9 +157,17 @@ class Updates:
         return self._run(self._stack.up, ExecutionError, message=message, plan=self._bound)
 
     def cancel(self) -> None:
-        """Remove the stack's lock and forget creations that an interrupted run left open; create adopts them."""
-        self._stack.cancel()
-        self._stack.refresh(clear_pending_creates=True)
+        """Remove the stack's lock, whoever holds it."""
+        from pulumi.automation import errors
+
+        try:
+            self._stack.cancel()
+        except errors.CommandError as error:
+            raise StackError(f"the stack's lock cannot be removed: {one_line(str(error))}") from error
+
+    def refresh(self) -> None:
+        """Bring the state to what is live, and forget creations that a dead run left open; create adopts them."""
+        self._run(self._stack.refresh, StackError, clear_pending_creates=True)
 
     def _run(self, operation: Any, failure: type[TrimtabError], **options: Any) -> Run:
         from pulumi.automation import errors

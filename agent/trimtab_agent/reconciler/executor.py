@@ -17,7 +17,7 @@ from trimtab_agent.reconciler.journal import Lease
 from trimtab_agent.reconciler.locks import Lock
 from trimtab_agent.reconciler.plan import Change, Cordon, Plan, Retire, SetDesired, Uncordon
 from trimtab_agent.reconciler.plugin import Plugin
-from trimtab_agent.reconciler.settings import Settings
+from trimtab_agent.reconciler.settings import Settings, project_name
 from trimtab_agent.reconciler.sources.agents import Agents
 from trimtab_agent.reconciler.sources.aws import Aws, SeenGroup
 from trimtab_agent.reconciler.stack_state import GROUP_TYPE
@@ -107,7 +107,8 @@ class Executor:
         orders = plan_file(plan, specs, live, self._lease.epoch, self._settings.stack)
         plugin, updates = self._machinery()
         with plugin.ordered(orders):
-            self._unlock(updates, orders["groups"])
+            if unlock(updates, self._lease, self._settings):  # the preview must see what the dead run left behind
+                updates.refresh()
             self._lease.require()
             self._require_only_ours(updates.preview(), frozenset(orders["groups"]))
             self._lease.require()
@@ -122,13 +123,6 @@ class Executor:
         others = foreign(preview.steps, urns)
         if others:
             raise PlanRefusedError(f"the preview holds changes that the plan did not ask for: {'; '.join(others)}")
-
-    def _unlock(self, updates: Updates, urns: Iterable[str]) -> None:
-        """Remove the lock of a provably dead run, before the preview, which must see what that run left behind."""
-        held = locks.locks(locks.backend_url(), project_of(next(iter(urns))), self._settings.stack)
-        if require_stale(list(held), self._settings.stack):
-            self._lease.require()
-            updates.cancel()
 
     def _verify(self, plan: Plan, specs: Mapping[str, GroupSpec], touched: Iterable[str]) -> None:
         """Look at AWS: the engine's word is not enough."""
@@ -159,9 +153,18 @@ def message(plan: Plan) -> str:
     return "trimtab: " + " | ".join(dict.fromkeys(sentences))
 
 
-def project_of(urn: str) -> str:
-    """The project that a resource belongs to."""
-    return urn.split("::")[1]
+def unlock(updates: Updates, lease: Lease, settings: Settings) -> bool:
+    """Remove the lock of a provably dead run; True when there was one.
+
+    Raises:
+        StackLockedError: its owner may be alive.
+    """
+    held = list(locks.locks(locks.backend_url(), project_name(settings.project), settings.stack))
+    if not require_stale(held, settings.stack):
+        return False
+    lease.require()
+    updates.cancel()
+    return True
 
 
 def require_stale(held: Sequence[Lock], stack: str) -> bool:

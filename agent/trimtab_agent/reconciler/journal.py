@@ -203,16 +203,21 @@ class Journal:
                 .values(outcome=outcome, outcome_at=now.timestamp())
             )
 
+    def unfinished(self) -> list[Entry]:
+        """Actions without an outcome: under way, or begun by a run that died."""
+        with self._begin() as connection:
+            return [_entry(row) for row in connection.execute(select(_actions).where(_actions.c.outcome.is_(None)))]
+
     def interrupted(self, now: datetime) -> list[Entry]:
         """Close the intents that a dead run left open, and say which; live state decides what still has to happen."""
+        closed = self.unfinished()
         with self._begin() as connection:
-            rows = connection.execute(select(_actions).where(_actions.c.outcome.is_(None))).all()
             connection.execute(
                 update(_actions)
                 .where(_actions.c.outcome.is_(None))
                 .values(outcome=INTERRUPTED, outcome_at=now.timestamp())
             )
-        return [_entry(row) for row in rows]
+        return closed
 
     def entries(self, subject: str | None = None, limit: int = 20) -> list[Entry]:
         """The newest actions, of all or of one group or instance."""

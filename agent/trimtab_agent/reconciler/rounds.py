@@ -14,14 +14,14 @@ from trimtab.model.errors import PlanRefusedError, StackLockedError, TrimtabErro
 from trimtab.model.scaling import GroupSpec
 from trimtab_agent.reconciler import engine, history, locks, plan_checks, planner, processes, retention, stack_state
 from trimtab_agent.reconciler.engine import Updates
-from trimtab_agent.reconciler.executor import Executor, project_of
+from trimtab_agent.reconciler.executor import Executor, unlock
 from trimtab_agent.reconciler.history import History, Orders
 from trimtab_agent.reconciler.journal import Journal, Lease
 from trimtab_agent.reconciler.observation import Observation
 from trimtab_agent.reconciler.observe import observe
-from trimtab_agent.reconciler.plan import Hold, Plan
+from trimtab_agent.reconciler.plan import Hold, Plan, Retire, SetDesired
 from trimtab_agent.reconciler.plugin import Plugin
-from trimtab_agent.reconciler.settings import Settings
+from trimtab_agent.reconciler.settings import Settings, project_name
 from trimtab_agent.reconciler.sources.agents import Agents
 from trimtab_agent.reconciler.sources.aws import Aws
 
@@ -29,6 +29,7 @@ BACKOFF_FIRST = timedelta(seconds=10)
 BACKOFF_FACTOR = 3
 BACKOFF_MOST = timedelta(minutes=15)
 JITTER = 0.1
+UPDATES = frozenset({SetDesired.__name__, Retire.__name__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,22 @@ class Reconciler:
 
     def once(self, lease: Lease) -> Round:
         """One whole round under a lease, its intent and outcome in the journal (I5)."""
-        self.journal.interrupted(datetime.now(UTC))
+        self._recover(lease)
         decided = self.decide()
         acting = Plan(decided.plan.at, tuple(each for each in decided.plan.changes if not isinstance(each, Hold)))
         if acting.changes:
             self._execute(acting, decided, lease)
         self.journal.save_history(history.record(decided.memory, acting, decided.wants, decided.plan.at))
         return decided
+
+    def _recover(self, lease: Lease) -> None:
+        """Close what a dead run began; if it died in an update, the stack's state is made true first."""
+        if any(each.kind in UPDATES for each in self.journal.unfinished()):
+            _, updates = self.warm_up()
+            unlock(updates, lease, self.settings)
+            lease.require()
+            updates.refresh()
+        self.journal.interrupted(datetime.now(UTC))
 
     def _execute(self, acting: Plan, decided: Round, lease: Lease) -> None:
         identity = decided.plan.at.isoformat()
@@ -122,7 +132,7 @@ class Reconciler:
             self.journal.conclude(identity, f"{type(error).__name__}: {error}", datetime.now(UTC))
             raise
         self.journal.conclude(identity, "done", datetime.now(UTC))
-        project = project_of(next(iter(decided.specs.values())).urn)
+        project = project_name(self.settings.project)
         retention.prune(locks.backend_url(), project, self.settings.stack, self.settings.history_kept)
 
 
