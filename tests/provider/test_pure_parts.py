@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -176,3 +177,13 @@ def test_the_plugin_starts_without_the_sdk():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_page_about_the_provider_names_each_kind_and_property():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "provider.md").read_text(encoding="utf-8")
+
+    for token in KINDS:
+        section = page.split(f"### `{token}`", 1)[1].split("###", 1)[0]
+        schema = declaration.resource_schema(token)
+        assert all(f"| `{key}` |" in section for key in schema["inputProperties"])
+        assert all(f"`{key}`" in section for key in schema["properties"])
