@@ -18,6 +18,7 @@ TRUST = json.dumps(
         "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
     }
 )
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # how the engine writes what it does not know yet
 ROLE = f"""
 from trimtab.resources import Role
 role = Role("r", assume_role_policy={TRUST!r}, name=NAME)
@@ -122,3 +123,21 @@ def test_what_a_killed_run_made_is_adopted_by_the_next_and_nothing_is_made_twice
     assert len(aws("iam").list_roles()["Roles"]) == 1
     assert engine.resource("trimtab:aws:AutoScalingGroup", "g")["id"] == "trimtab-test-g"
     assert len(aws("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]["Instances"]) == 1
+
+
+def test_an_adopted_role_loses_what_the_program_no_longer_grants(engine, aws):
+    """A killed run left a role with more rights than the program has now."""
+    owner = {"Key": "trimtab:owner", "Value": "trimtab/test/trimtab:aws:Role/r"}
+    iam = aws("iam")
+    iam.create_role(RoleName="half", AssumeRolePolicyDocument=TRUST, Tags=[owner, {"Key": "old", "Value": "1"}])
+    everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    iam.put_role_policy(RoleName="half", PolicyName="trimtab", PolicyDocument=json.dumps(everything))
+    arn = iam.create_policy(PolicyName="extra", PolicyDocument=json.dumps(everything))["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName="half", PolicyArn=arn)
+    program(engine, ROLE.replace("NAME", "'half'"))
+
+    engine.up()
+
+    assert iam.list_role_policies(RoleName="half")["PolicyNames"] == []
+    assert iam.list_attached_role_policies(RoleName="half")["AttachedPolicies"] == []
+    assert [tag["Key"] for tag in iam.list_role_tags(RoleName="half")["Tags"]] == ["trimtab:owner"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pulumi.runtime.proto import provider_pb2
 
 from trimtab import resources
 from trimtab.model.errors import DeclarationError
@@ -19,7 +21,8 @@ from trimtab.model.names import Urn
 from trimtab.model.scaling import CapacityOwner, Pin
 from trimtab.provider import codec, declaration, plan_file
 from trimtab.provider.capacity import Claim, decide
-from trimtab.provider.kinds import KINDS
+from trimtab.provider.kinds import KINDS, launch_template
+from trimtab.provider.kinds.kind import named
 from trimtab.provider.kinds.role import canonical
 from trimtab.provider.servicer import differences
 
@@ -126,8 +129,72 @@ def test_differences_respect_ignored_properties_and_replacement():
 
     found = differences(old, new, frozenset({"name"}), frozenset({"gone"}))
 
-    assert set(found) == {"name", "x", "fresh"}
+    kinds = provider_pb2.PropertyDiff
+    assert found == {"name": kinds.UPDATE_REPLACE, "x": kinds.UPDATE, "fresh": kinds.ADD}
+    assert differences(old, {}, frozenset(), frozenset()) == dict.fromkeys(old, kinds.DELETE)
     assert differences(old, old, frozenset({"name"}), frozenset()) == {}
+
+
+def test_unknown_to_unknown_and_clear_to_secret_are_differences():
+    unknown = {"x": codec.UNKNOWN}
+
+    assert set(differences(unknown, unknown, frozenset(), frozenset())) == {"x"}
+    assert set(differences({"x": 1}, {"x": codec.Secret(1)}, frozenset(), frozenset())) == {"x"}
+
+
+def test_an_unknown_name_stays_unknown_and_is_not_replaced_by_an_old_one():
+    urn = Urn.parse("urn:pulumi:s::p::trimtab:aws:Role::r")
+
+    assert named({"name": "old"}, {"name": codec.UNKNOWN}, urn)["name"] is codec.UNKNOWN
+    assert named({"name": "old"}, {}, urn)["name"] == "old"
+    assert named({}, {}, urn)["name"] == "p-s-r"
+
+
+def test_a_secret_output_value_decodes_to_a_secret_and_an_unset_one_to_unknown():
+    output = {codec.SIGNATURE: codec.OUTPUT, "value": "v", "secret": True}
+
+    assert codec.decode(codec.encode({"a": output}))["a"] == codec.Secret("v")
+    assert codec.decode(codec.encode({"a": {codec.SIGNATURE: codec.OUTPUT}}))["a"] is codec.UNKNOWN
+
+
+def test_whole_numbers_come_back_as_whole_numbers():
+    decoded = codec.decode(codec.encode({"n": 3, "x": 1.5}))
+
+    assert [type(each) for each in decoded.values()] == [int, float]
+
+
+def test_a_pin_beats_the_owner_until_it_expires():
+    def claim(hours: int) -> Claim:
+        return Claim(CapacityOwner.RECONCILER, 1, 9, last=3, pin=Pin(7, NOW + timedelta(hours=hours), "r"))
+
+    assert decide(claim(1), NOW).desired == 7
+    assert decide(claim(0), NOW).desired == 3
+    assert decide(claim(-1), NOW).desired == 3
+
+
+def test_a_near_miss_of_a_property_is_suggested():
+    [failure] = declaration.failures("trimtab:aws:Role", {"assumeRolePolicy": "{}", "polcy": "{}"})
+
+    assert "did you mean 'policy'" in failure.reason
+
+
+def test_a_plan_that_is_not_text_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "plan.json").write_bytes(b"\xff\xfe\x00")
+    monkeypatch.setenv(plan_file.VARIABLE, str(tmp_path / "plan.json"))
+
+    with pytest.raises(DeclarationError, match="not UTF-8"):
+        plan_file.order_for("urn")
+
+
+def test_user_data_that_is_no_text_is_kept_as_it_travels():
+    encoded = base64.b64encode(b"\x1f\x8b\x08\x00\xff").decode()
+    declared = {"imageId": "a", "instanceType": "t", "userDataBase64": encoded, **launch_template.DEFAULTS}
+
+    made = launch_template.template_data(declared, "owner")
+
+    assert launch_template.declared(made)["userDataBase64"] == encoded
+    with pytest.raises(DeclarationError, match="not both"):
+        launch_template.check({}, {"userData": "a", "userDataBase64": "b"}, Urn.parse("urn:pulumi:s::p::t::n"))
 
 
 def test_white_space_in_a_policy_is_no_difference():

@@ -75,4 +75,6 @@ def order_for(urn: str) -> Order | None:
         text = Path(name).read_text(encoding="utf-8")
     except OSError as error:
         raise DeclarationError("plan", f"{VARIABLE} names {name}, which cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DeclarationError("plan", f"{VARIABLE} names {name}, which is not UTF-8 text") from error
     return parse(text).get(urn)

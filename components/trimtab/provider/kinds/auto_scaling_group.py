@@ -132,7 +132,7 @@ def create(aws: Aws, inputs: Props, urn: Urn) -> Live:
     if (found := find(aws, name)) is not None:
         if user_tags(found["Tags"])[1] != urn.owner:
             raise AwsCallError(f"auto-scaling group {name} exists and is not ours: import it or choose another name")
-        return update(aws, name, {}, inputs, urn)
+        return update(aws, name, as_made(found), inputs, urn)
     with plain_errors():
         aws.autoscaling.create_auto_scaling_group(
             AutoScalingGroupName=name,
@@ -144,6 +144,12 @@ def create(aws: Aws, inputs: Props, urn: Urn) -> Live:
             **placement(inputs),
         )
     return Live(name, dict(inputs), {"arn": require(aws, name)["AutoScalingGroupARN"]})
+
+
+def as_made(group: Any) -> Props:
+    """What an interrupted run declared, as far as AWS shows it: its tags, and whether AWS may choose who leaves."""
+    owner = CapacityOwner.RECONCILER if group.get("NewInstancesProtectedFromScaleIn") else CapacityOwner.CODE
+    return {"tags": user_tags(group["Tags"])[0], "capacity": owner.value}
 
 
 def read(aws: Aws, identity: str, inputs: Props) -> Live | None:

@@ -55,4 +55,5 @@ class Kind:
 
 def named(old: Props, new: Props, urn: Urn) -> dict[str, Any]:
     """The inputs with a name: the declared one, else the last one, else one derived from the URN."""
-    return {**new, "name": new.get("name") or old.get("name") or urn.default_name}
+    declared = new["name"] if new.get("name") is not None else old.get("name")
+    return {**new, "name": urn.default_name if declared is None else declared}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from trimtab.model.errors import DeclarationError
 from trimtab.model.names import Urn
 from trimtab.provider.aws import Aws, AwsCallError, plain_errors, tag_list, unless_gone, user_tags
 from trimtab.provider.kinds.kind import Checked, Kind, Live, Props, named
@@ -17,7 +18,13 @@ DEFAULTS = {"rootVolumeSize": 200, "encrypted": True, "metadataHttpTokens": "req
 
 
 def check(old: Props, new: Props, urn: Urn) -> Checked:
-    """Fill in the name and the safe defaults."""
+    """Fill in the name and the safe defaults.
+
+    Raises:
+        DeclarationError: user data is given in both forms.
+    """
+    if new.get("userData") is not None and new.get("userDataBase64") is not None:
+        raise DeclarationError("userDataBase64", "give userData or userDataBase64, not both")
     return Checked({**DEFAULTS, **named(old, new, urn)})
 
 
@@ -38,11 +45,21 @@ def template_data(inputs: Props, owner: str) -> RequestLaunchTemplateDataTypeDef
     }
     if inputs.get("userData"):
         data["UserData"] = base64.b64encode(inputs["userData"].encode()).decode()
+    elif inputs.get("userDataBase64"):
+        data["UserData"] = inputs["userDataBase64"]
     if inputs.get("iamInstanceProfile"):
         data["IamInstanceProfile"] = {"Name": inputs["iamInstanceProfile"]}
     if inputs.get("securityGroupIds"):
         data["SecurityGroupIds"] = list(inputs["securityGroupIds"])
     return data  # type: ignore[return-value]  # assembled from optional parts
+
+
+def user_data(encoded: str | None) -> dict[str, Any]:
+    """User data as text where it is text, else (gzip, say) as it travels."""
+    try:
+        return {"userData": base64.b64decode(encoded).decode() if encoded else None}
+    except ValueError:
+        return {"userDataBase64": encoded}
 
 
 def declared(data: Any) -> dict[str, Any]:
@@ -56,7 +73,7 @@ def declared(data: Any) -> dict[str, Any]:
         "encrypted": ebs.get("Encrypted"),
         "iamInstanceProfile": data.get("IamInstanceProfile", {}).get("Name"),
         "securityGroupIds": data.get("SecurityGroupIds") or None,
-        "userData": base64.b64decode(data["UserData"]).decode() if data.get("UserData") else None,
+        **user_data(data.get("UserData")),
     }
     return {key: value for key, value in inputs.items() if value is not None}
 

@@ -47,7 +47,8 @@ def create(aws: Aws, inputs: Props, urn: Urn) -> Live:
         if error.code != "EntityAlreadyExists":
             raise
         require_ours(aws, inputs["name"], urn)
-        return update(aws, inputs["name"], {}, inputs, urn)
+        live = read(aws, inputs["name"], inputs)
+        return update(aws, inputs["name"], live.inputs if live else {}, inputs, urn)
     return finished(aws, inputs["name"], {}, inputs)
 
 
