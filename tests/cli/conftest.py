@@ -117,7 +117,7 @@ class Fleet:
         self._servers: dict[str, ThreadingHTTPServer] = {}
         self._metrics = serve(self._metrics_answer)
         keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-        self.autoscaling = boto3.client("autoscaling", endpoint_url=aws_url, region_name="us-east-1", **keys)
+        self.autoscaling = boto3.client("autoscaling", endpoint_url=aws_url, region_name="us-east-1", **keys)  # type: ignore[call-overload]
 
     def close(self) -> None:
         self.autoscaling.close()

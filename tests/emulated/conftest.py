@@ -11,7 +11,7 @@ def aws(moto_server):
     """A function from a service's name to its client."""
 
     def client(service: str):
-        return boto3.client(
+        return boto3.client(  # type: ignore[call-overload]
             service,
             endpoint_url=moto_server,
             region_name="us-east-1",
