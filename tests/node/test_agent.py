@@ -66,6 +66,57 @@ def test_gpud_604_one_lost_gpu_hides_no_other(well):
     assert report["busy"] is True
 
 
+def test_a_lost_gpu_is_found_whichever_call_is_the_first_to_say_so(well):
+    well.script.set(3, error="nvmlDeviceGetUtilizationRates=15")
+
+    report = well.eventually(lambda each: each["health"] == "unhealthy")
+
+    assert [each["gpu_uuid"][-1] for each in check(report, "lost_gpu")] == ["3"]
+    assert 'trimtab_gpus_visible{node="n1"} 7.0' in well.get("/metrics")
+
+
+@pytest.mark.parametrize("error", [8, 16, 999], ids=["no-power", "reset-required", "unknown-error"])
+def test_a_gpu_that_answers_with_another_error_makes_the_node_unknown_never_healthy(well, error):
+    well.script.set(3, error=f"nvmlDeviceGetUUID={error}")
+
+    report = well.eventually(lambda each: each["health"] != "healthy")
+
+    assert report["health"] == "unknown"
+    assert check(report, "lost_gpu")[0]["code"] == "gpu-not-answering"
+    assert report["busy"] is None
+
+
+def test_nvsentinel_1748_a_flood_of_application_faults_hides_no_hardware_fault(well):
+    flood = "\n".join("NVRM: Xid (PCI:0000:50:00): 13, pid=42, name=python" for _ in range(6000))
+    well.kernel_says(f"{XID_79}\n{flood}\nNVRM: Xid (PCI:0000:60:00): 63, Row remapping event")
+    time.sleep(1)  # all of it comes between two reports
+
+    report = well.eventually(lambda each: any(result["code"] == "xid-63" for result in each["checks"]))
+
+    assert {each["code"] for each in check(report, "xid")} == {"xid-63", "xid-79"}
+
+
+def test_a_kernel_log_that_cannot_be_read_is_followed_once_it_can(node):
+    (node.folder / "log").mkdir()
+    node.start("--kmsg", str(node.folder / "log")).eventually(lambda each: each["health"] == "healthy")
+    (node.folder / "log").rmdir()
+
+    (node.folder / "log").write_text(XID_79 + "\n", encoding="utf-8")
+
+    node.eventually(lambda each: each["health"] == "unhealthy")
+
+
+def test_a_state_folder_that_takes_no_file_silences_no_report(well):
+    (well.folder / "state").rmdir()
+
+    well.kernel_says(XID_79)
+
+    well.eventually(lambda each: each["health"] == "unhealthy")
+    (well.folder / "state").mkdir()
+    well.report()
+    assert (well.folder / "state" / "incidents.json").exists()
+
+
 def test_a_node_whose_lost_gpu_ran_the_last_job_is_idle(well):
     well.script.set(3, procs=1)
     well.eventually(lambda each: each["busy"] is True)
@@ -225,6 +276,7 @@ def test_a_check_can_be_switched_off(node):
     ("options", "words"),
     [
         (["--listen", "nowhere"], "host:port"),
+        (["--listen", "127.0.0.1:99999"], "host:port"),
         (["--token-file", "/does/not/exist"], "No such file"),
         (["--boot-id-file", "/does/not/exist"], "No such file"),
     ],
@@ -239,6 +291,15 @@ def test_an_agent_that_cannot_start_says_why_in_one_line(tmp_path, options, word
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon"])
+def test_a_time_that_is_none_is_refused_with_the_options_name(value):
+    command = [sys.executable, "-m", "trimtab_agent.node.main", "--instance-id", "i-1", f"--interval={value}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+    assert done.returncode == 2
+    assert "--interval: invalid seconds value" in done.stderr
 
 
 def test_the_agent_loads_neither_pulumi_nor_boto3(well):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab_agent.node.kmsg import parse
+from trimtab_agent.node.kmsg import parse, step
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,36 @@ def test_lines_that_name_none(line):
 @given(st.text(max_size=400))
 def test_no_line_is_too_strange_to_read(line):
     parse(line)
+
+
+def test_gpud_604_one_sentence_about_a_lost_gpu_may_stand_in_three_records():
+    lines = [
+        "NVRM: The NVIDIA GPU 0000:40:00.0",
+        "6,10,20,-;eth0: link is up",
+        "NVRM: (PCI ID: 10de:2330) installed in this system has",
+        "NVRM: fallen off the bus and is not responding to commands.",
+    ]
+    named, found = None, None
+    for line in lines:
+        assert found is None
+        named, found = step(named, line)
+
+    assert (found.code, found.pci, named) == (79, "0000:40:00", None)
+
+
+def test_one_sentence_about_a_lost_gpu_may_stand_in_one_record_with_escaped_line_ends():
+    line = "4,1,2,-;NVRM: The NVIDIA GPU 0000:40:00.0\\x0aNVRM: (PCI ID: 10de:2330) has\\x0aNVRM: fallen off the bus"
+
+    assert step(None, line)[1].pci == "0000:40:00"
+
+
+def test_another_sentence_about_a_gpu_condemns_it_not():
+    named, _ = step(None, "NVRM: The NVIDIA GPU 0000:40:00.0")
+    named, _ = step(named, "NVRM: (PCI ID: 10de:2330) needs a newer driver")
+
+    assert step(named, "NVRM: a GPU has fallen off the bus") == (None, None)
+
+
+@given(st.none() | st.just("0000:40:00"), st.text(max_size=400))
+def test_no_line_is_too_strange_to_continue_with(named, line):
+    step(named, line)

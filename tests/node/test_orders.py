@@ -84,6 +84,7 @@ def test_a_mark_and_its_epoch_outlive_a_killed_agent(well):
         json.dumps({**CORDON, "owner": ""}).encode(),
         json.dumps({**CORDON, "drain": "yes"}).encode(),
         b"x" * 20_000,
+        b"[" * 16_000,
     ],
     ids=lambda body: repr(body[:20]),
 )

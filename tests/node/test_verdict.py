@@ -77,7 +77,7 @@ def test_old_snapshots_prove_nothing():
 
 
 def test_incidents_of_the_same_kind_are_counted_not_repeated():
-    once = merged((), [Xid(79, "p"), Xid(79, "p"), Xid(79, "q")], Witness.NVML, NOW)
+    once = merged((), [(Xid(79, "p"), 1), (Xid(79, "p"), 1), (Xid(79, "q"), 1)], Witness.NVML, NOW)
 
     assert [(each.xid.pci, each.count) for each in once] == [("p", 2), ("q", 1)]
 

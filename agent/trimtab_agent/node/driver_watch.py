@@ -17,11 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from trimtab_agent.node.snapshot import Snapshot, Xid, from_json
+from trimtab_agent.node.tally import Tally
 
 TERMINATE_GRACE_SECONDS = 0.5
 RESTARTS_MOST = 5
 RESTARTS_WINDOW_SECONDS = 600.0
-XIDS_KEPT = 1024
 UNRESPONSIVE = "driver unresponsive"
 
 
@@ -49,7 +49,7 @@ class DriverWatch:
         self._snapshot, self._at = Snapshot(problem="not asked yet"), time.monotonic()
         self._problem: str | None = "not asked yet"
         self._sequence = 0
-        self._xids: deque[Xid] = deque(maxlen=XIDS_KEPT)
+        self._xids = Tally()
         self._worker: subprocess.Popen[bytes] | None = None
         self._restarts: deque[float] = deque()
         self._stop = threading.Event()
@@ -71,12 +71,9 @@ class DriverWatch:
             age = time.monotonic() - self._at
             return View(self._snapshot, age, self._problem, self._sequence, len(self._restarts))
 
-    def take_xids(self) -> list[Xid]:
-        """The driver's own Xids since the last call."""
-        with self._lock:
-            taken = list(self._xids)
-            self._xids.clear()
-            return taken
+    def take_xids(self) -> list[tuple[Xid, int]]:
+        """The driver's own Xids since the last call, counted."""
+        return self._xids.take()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -91,7 +88,8 @@ class DriverWatch:
             self._problem = UNRESPONSIVE
             return
         self._problem = answer.problem
-        self._xids.extend(answer.xids)
+        for xid in answer.xids:
+            self._xids.add(xid)
         self._sequence += 1
         if answer.problem is None:
             self._snapshot, self._at = answer, time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,21 +32,26 @@ class IncidentStore:
         self._lock = threading.Lock()
         self._boot_id = boot_id
         self._incidents = _read(self._path, boot_id)
+        self._is_unsaved = False
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
         """All of this boot."""
         return self._incidents
 
-    def add(self, xids: list[Xid], witness: Witness) -> None:
-        """Count Xids in, and store them when there were any."""
-        if not xids:
-            return
+    def add(self, counted: list[tuple[Xid, int]], witness: Witness) -> None:
+        """Count Xids in. A disk that takes no file must not silence the report: the next call tries again."""
         with self._lock:
-            self._incidents = merged(self._incidents, xids, witness, datetime.now(UTC))
-            write_whole(
-                self._path, {"boot_id": self._boot_id, "incidents": [_to_json(each) for each in self._incidents]}
-            )
+            if counted:
+                self._incidents = merged(self._incidents, counted, witness, datetime.now(UTC))
+                self._is_unsaved = True
+            if self._is_unsaved:
+                with suppress(OSError):
+                    self._save()
+
+    def _save(self) -> None:
+        write_whole(self._path, {"boot_id": self._boot_id, "incidents": [_to_json(each) for each in self._incidents]})
+        self._is_unsaved = False
 
 
 def _to_json(incident: Incident) -> dict[str, Any]:

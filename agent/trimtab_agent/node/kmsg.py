@@ -9,19 +9,20 @@ import os
 import re
 import stat
 import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from trimtab_agent.node.snapshot import Xid
+from trimtab_agent.node.tally import Tally
 
 FALLEN_OFF_BUS = 79
 PCI = r"(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})"
 XID = re.compile(rf"NVRM: Xid \((?:PCI:)?{PCI}(?:\.[0-9A-Fa-f])?\): (?P<code>\d{{1,3}})(?:,|\s|$)")
-LOST = re.compile(rf"NVRM: .*?{PCI}\S* .*fallen off the bus")
+FALLEN = "fallen off the bus"
+LOST = re.compile(rf"NVRM: .*?{PCI}\S* .*{FALLEN}")
+NAMED = re.compile(rf"NVRM: The NVIDIA GPU {PCI}")
 RECORD = re.compile(r"^\d+,\d+,\d+,[^;]*;")
 CHUNK = 65536
-PENDING_MOST = 4096
 LINE_MOST = 8192
 
 
@@ -33,6 +34,22 @@ def parse(line: str) -> Xid | None:
     if found := LOST.search(text):
         return Xid(FALLEN_OFF_BUS, pci=short_pci(found["pci"]), text=text[:300])
     return None
+
+
+def step(named: str | None, line: str) -> tuple[str | None, Xid | None]:
+    """One more line, with the GPU that an unfinished sentence has named so far; the driver spreads one over 3 records.
+
+    Lines of others may stand between them. Returns the GPU that is still named, and the Xid that the line completes.
+    """
+    if xid := parse(line):
+        return None, xid
+    if "NVRM:" not in line:
+        return named, None
+    if found := NAMED.search(line):
+        return short_pci(found["pci"]), None
+    if named and FALLEN in line:
+        return None, Xid(FALLEN_OFF_BUS, pci=named, text=f"NVRM: The NVIDIA GPU {named} has {FALLEN}")
+    return (named if "installed in this system" in line else None), None
 
 
 def short_pci(address: str) -> str:
@@ -47,7 +64,8 @@ class Follower:
     def __init__(self, path: Path, interval: float = 0.2) -> None:
         self._path = path
         self._interval = interval
-        self._found: deque[Xid] = deque(maxlen=PENDING_MOST)
+        self._found = Tally()
+        self._named: str | None = None
         self._problem: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kmsg", daemon=True)
@@ -66,29 +84,30 @@ class Follower:
         self._stop.set()
         self._thread.join(timeout=2)
 
-    def take(self) -> list[Xid]:
-        """The Xids since the last call."""
-        return [self._found.popleft() for _ in range(len(self._found))]
+    def take(self) -> list[tuple[Xid, int]]:
+        """The Xids since the last call, counted."""
+        return self._found.take()
 
     def _run(self) -> None:
-        """Open, read to the end, look again; a log that was replaced or cut short is opened anew."""
+        """Follow the log; one that was replaced, cut short or cannot be read is opened anew."""
         while not self._stop.is_set():
             try:
-                descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+                self._open_and_follow()
             except OSError as error:
                 self._problem = f"{self._path}: {error.strerror}"
                 self._stop.wait(self._interval)
-                continue
-            self._problem = None
-            try:
-                self._follow(descriptor, self._on_line)
-            finally:
-                os.close(descriptor)
+
+    def _open_and_follow(self) -> None:
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            self._follow(descriptor, self._on_line)
+        finally:
+            os.close(descriptor)
 
     def _on_line(self, line: bytes) -> None:
-        xid = parse(line.decode(errors="replace"))
+        self._named, xid = step(self._named, line.decode(errors="replace"))
         if xid is not None:
-            self._found.append(xid)
+            self._found.add(xid)
 
     def _follow(self, descriptor: int, on_line: Callable[[bytes], None]) -> None:
         """Read one opening of the log until it is replaced; a device gives one record a read."""
@@ -96,6 +115,7 @@ class Follower:
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
         while not self._stop.is_set():
             chunk = read_some(descriptor)
+            self._problem = None
             position += len(chunk)
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
@@ -109,10 +129,13 @@ class Follower:
 
 def read_some(descriptor: int) -> bytes:
     """What there is to read now; nothing when the log is quiet. An overrun of the kernel's ring is stepped over."""
-    try:
-        return os.read(descriptor, CHUNK)
-    except (BlockingIOError, BrokenPipeError):
-        return b""
+    while True:
+        try:
+            return os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return b""
+        except BrokenPipeError:
+            continue
 
 
 def was_replaced(path: Path, descriptor: int, position: int) -> bool:

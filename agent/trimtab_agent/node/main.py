@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import socket
 import sys
@@ -16,7 +17,7 @@ from trimtab_agent.node.incidents import BOOT_ID, read_boot_id
 from trimtab_agent.node.metrics import NodeCollector
 from trimtab_agent.node.server import AgentServer
 
-USAGE = 2
+PORT_MOST = 65535
 CANNOT_START = 3
 
 
@@ -39,9 +40,11 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--kmsg", type=Path, default=Path("/dev/kmsg"), help="the kernel's log")
     parser.add_argument("--boot-id-file", type=Path, default=BOOT_ID, help="where the boot's id is read")
-    parser.add_argument("--interval", type=float, default=5.0, help="seconds between two looks at the driver")
-    parser.add_argument("--deadline", type=float, default=5.0, help="seconds that the driver has to answer")
-    parser.add_argument("--first-deadline", type=float, default=20.0, help="seconds for the first answer after a start")
+    parser.add_argument("--interval", type=seconds, default=5.0, help="seconds between two looks at the driver")
+    parser.add_argument("--deadline", type=seconds, default=5.0, help="seconds that the driver has to answer")
+    parser.add_argument(
+        "--first-deadline", type=seconds, default=20.0, help="seconds for the first answer after a start"
+    )
     parser.add_argument("--expected-gpus", type=int, help="GPUs that this node should have")
     parser.add_argument(
         "--disable", action="append", default=[], choices=sorted(checks.CHECKS), help="a check to leave out"
@@ -53,9 +56,17 @@ def arguments() -> argparse.ArgumentParser:
 def address(text: str) -> tuple[str, int]:
     """Host and port; raises ValueError."""
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdigit() or int(port) > PORT_MOST:
         raise ValueError(f"--listen {text!r}: write host:port, for example 127.0.0.1:9400")
     return host.strip("[]"), int(port)
+
+
+def seconds(text: str) -> float:
+    """A positive, finite time; raises ValueError."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(text)
+    return value
 
 
 def build(options: argparse.Namespace) -> tuple[Agent, AgentServer]:

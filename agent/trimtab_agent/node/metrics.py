@@ -45,7 +45,7 @@ class NodeCollector(Collector):
     def _gpu_families(self, found: Findings) -> Iterator[Any]:
         info = GaugeMetricFamily("trimtab_gpu_info", "Describes a GPU", labels=["node", "gpu_uuid", "index", "model"])
         for gpu in found.seen.snapshot.gpus:
-            if gpu.uuid:
+            if gpu.uuid and gpu.answers:
                 info.add_metric([self._node, gpu.uuid, str(gpu.index), gpu.name or ""], 1)
         yield info
         for name, words, attribute in GPU_GAUGES:
@@ -66,7 +66,7 @@ class NodeCollector(Collector):
             "trimtab_node_cordoned": ("1 while a cordon mark stands", float(report.cordon is not None)),
             "trimtab_node_busy": ("1 while a process computes on a GPU; absent while unknown", _flag(report.busy)),
             "trimtab_gpus_expected": ("GPUs that are declared", _number(found.seen.expected_gpus)),
-            "trimtab_gpus_visible": ("GPUs that answer", float(sum(not gpu.lost for gpu in found.seen.snapshot.gpus))),
+            "trimtab_gpus_visible": ("GPUs that answer", float(sum(gpu.answers for gpu in found.seen.snapshot.gpus))),
             "trimtab_collect_success": ("1 when the newest look at the driver succeeded", float(view.problem is None)),
             "trimtab_collect_age_seconds": ("Age of the newest good snapshot", view.age_seconds),
             "trimtab_worker_restarts": ("Workers started within ten minutes", float(view.restarts)),

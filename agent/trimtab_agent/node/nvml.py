@@ -37,13 +37,16 @@ class Driver:
         return Snapshot(_text(quietly(pynvml.nvmlSystemGetDriverVersion)), gpus, self._drain_events())
 
     def _gpu(self, index: int) -> Gpu:
+        """One GPU. A lost one may still have a handle and a UUID: any call on it can be the first that says so."""
+        uuid = None
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+            self._register(index, handle)
+            return _values(Gpu(index, uuid), handle)
         except pynvml.NVMLError as error:
-            return Gpu(index, lost=_is_lost(error))
-        self._register(index, handle)
-        return _values(Gpu(index, uuid), handle)
+            lost = _is_lost(error)
+            return Gpu(index, uuid, lost=lost, problem=None if lost else str(error))
 
     def _register(self, index: int, handle: Any) -> None:
         if index in self._registered:
@@ -66,23 +69,23 @@ class Driver:
 
 
 def _values(gpu: Gpu, handle: Any) -> Gpu:
-    memory = quietly(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    rates = quietly(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    power = quietly(pynvml.nvmlDeviceGetPowerUsage, handle)
-    rows = quietly(pynvml.nvmlDeviceGetRemappedRows, handle)
-    processes = quietly(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle)
-    pci = quietly(pynvml.nvmlDeviceGetPciInfo_v3, handle)
+    memory = told(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    rates = told(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    power = told(pynvml.nvmlDeviceGetPowerUsage, handle)
+    rows = told(pynvml.nvmlDeviceGetRemappedRows, handle)
+    processes = told(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle)
+    pci = told(pynvml.nvmlDeviceGetPciInfo_v3, handle)
     return Gpu(
         gpu.index,
         gpu.uuid,
-        _text(quietly(pynvml.nvmlDeviceGetName, handle)),
+        _text(told(pynvml.nvmlDeviceGetName, handle)),
         _text(pci.busId) if pci else None,
         utilization_ratio=None if rates is None else rates.gpu / 100,
         memory_used_bytes=None if memory is None else memory.used,
         memory_total_bytes=None if memory is None else memory.total,
-        temperature_celsius=quietly(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        temperature_celsius=told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
         power_watts=None if power is None else power / MILLIWATTS,
-        ecc_uncorrected=quietly(
+        ecc_uncorrected=told(
             pynvml.nvmlDeviceGetTotalEccErrors,
             handle,
             pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
@@ -96,10 +99,20 @@ def _values(gpu: Gpu, handle: Any) -> Gpu:
 
 
 def _recovery_action(handle: Any) -> int | None:
-    values = quietly(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION_FIELD])
+    values = told(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION_FIELD])
     if not values or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
         return None
     return int(values[0].value.uiVal)
+
+
+def told(call: Callable[..., Any], *arguments: Any) -> Any:
+    """A GPU's answer, or None when the driver does not give it; raises pynvml.NVMLError when the GPU is lost."""
+    try:
+        return call(*arguments)
+    except pynvml.NVMLError as error:
+        if _is_lost(error):
+            raise
+        return None
 
 
 def quietly(call: Callable[..., Any], *arguments: Any) -> Any:

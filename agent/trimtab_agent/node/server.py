@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import socket
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -32,6 +33,8 @@ class AgentServer(ThreadingHTTPServer):
     def __init__(
         self, address: tuple[str, int], agent: Agent, collector: NodeCollector, token: str | None, version: str
     ) -> None:
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
         super().__init__(address, Handler)
         self.agent = agent
         self.collector = collector
@@ -74,6 +77,8 @@ class Handler(BaseHTTPRequestHandler):
             order(json.loads(self._body()))
         except (DeclarationError, ValueError) as error:
             self._json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+        except RecursionError:
+            self._json(HTTPStatus.BAD_REQUEST, {"error": "the body is nested too deeply"})
         except ConflictError as error:
             self._json(HTTPStatus.CONFLICT, {"error": str(error)})
         except OSError as error:

@@ -12,7 +12,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU. `lost` means that the driver answers "GPU is lost" for it. Power in watts, memory in bytes."""
+    """One GPU. Power in watts, memory in bytes.
+
+    `lost` means that the driver answers "GPU is lost" for it; `problem` names another error in a handle's place.
+    """
 
     index: int
     uuid: str | None = None
@@ -29,6 +32,12 @@ class Gpu:
     remap_failure: bool | None = None
     recovery_action: int | None = None
     processes: int | None = None
+    problem: str | None = None
+
+    @property
+    def answers(self) -> bool:
+        """Whether the driver can reach it."""
+        return not self.lost and self.problem is None
 
     @property
     def label(self) -> str:

@@ -20,15 +20,17 @@ def verdict(results: Iterable[CheckResult]) -> HealthState:
 
 
 def merged(
-    incidents: tuple[Incident, ...], xids: Iterable[Xid], witness: Witness, now: datetime
+    incidents: tuple[Incident, ...], counted: Iterable[tuple[Xid, int]], witness: Witness, now: datetime
 ) -> tuple[Incident, ...]:
     """The incidents with new Xids counted in: one for each code, GPU and witness."""
     known = {_key(each.xid, each.witness): each for each in incidents}
-    for xid in xids:
+    for xid, times in counted:
         key = _key(xid, witness)
         before = known.get(key)
         known[key] = (
-            Incident(xid, witness, now, now) if before is None else replace(before, last_at=now, count=before.count + 1)
+            Incident(xid, witness, now, now, times)
+            if before is None
+            else replace(before, last_at=now, count=before.count + times)
         )
     return tuple(known.values())
 
