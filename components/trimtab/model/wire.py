@@ -64,7 +64,7 @@ class Fields:
     def number(self, key: str, default: float | None = None, *, least: float = -math.inf) -> float:
         """A finite number, at least `least`."""
         value = default if self.raw(key) is None else self._value[key]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             raise self.refuse(key, "a number")
         if value < least:
             raise self.refuse(key, f"at least {least:g}")
@@ -121,6 +121,14 @@ class Fields:
                 near = get_close_matches(str(key), self._seen, n=1)
                 known = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(self._seen))}"
                 raise DeclarationError(self.at(str(key)), f"unknown property; {known}")
+
+
+def _is_finite(value: float) -> bool:
+    """True for a number that a float can hold; JSON and TOML know whole numbers of any length."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _shown(value: object) -> str:

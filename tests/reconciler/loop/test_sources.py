@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -98,6 +99,60 @@ def test_whatever_is_not_one_finite_sample_is_a_problem(server, status, text, pr
     assert problem in sample.problem
 
 
+@pytest.mark.parametrize("at", [1e300, "inf", "nan", 10**400, "[" * 100_000])
+def test_a_number_or_a_nesting_that_nobody_can_hold_is_a_problem(server, at):
+    text = prometheus([at, "1"], "scalar") if at != "[" * 100_000 else at
+    server.replies["/api/v1/query"] = (200, text)
+    sample = metrics.promql(replace(BASE, prometheus_url=server.url), QUERY)
+    assert sample.value is None
+    assert sample.problem
+
+
+@pytest.fixture
+def trickle():
+    """A server whose answer comes byte by byte and never ends, or all at once and far too big."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while not self.server.over.wait(self.server.pause):
+                    self.wfile.write(self.server.piece)
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made.over, made.pause, made.piece = threading.Event(), 0.05, b" "
+    made.url = f"http://127.0.0.1:{made.server_port}"
+    threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
+    yield made
+    made.over.set()
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("pause", "piece", "words"), [(0.05, b" ", "not complete"), (0, b" " * 2**20, "")])
+def test_an_answer_without_an_end_is_silence_for_every_source(trickle, tmp_path, pause, piece, words):
+    trickle.pause, trickle.piece = pause, piece
+    file = tmp_path / "agents.json"
+    target = [{"targets": [f"127.0.0.1:{trickle.server_port}"], "labels": {"instance_id": "i-1"}}]
+    file.write_text(json.dumps(target), encoding="utf-8")
+    own = replace(BASE, prometheus_url=trickle.url, queue_url=trickle.url, discovery_file=file)
+    agents = Agents(own)
+    said = [
+        agents.reports(SEEN[:1])["i-1"].problem,
+        metrics.promql(own, QUERY).problem,
+        metrics.pending_gpus(own, NOW),
+    ]
+    agents.close()
+    for each in said:
+        assert isinstance(each, str)
+        assert words in each
+
+
 def test_no_prometheus_and_a_silent_one_are_problems_too():
     assert metrics.promql(BASE, QUERY).problem == "prometheus.url is not set"
     assert metrics.promql(replace(BASE, prometheus_url="http://127.0.0.1:9"), QUERY).value is None
@@ -179,6 +234,8 @@ def test_an_agents_report_arrives_whole_and_an_unknown_agent_is_a_problem(server
         (200, json.dumps({**report_to_json(report()), "health": "fine"}), "not a report"),
         (200, json.dumps({**report_to_json(report()), "schema": 2}), "not a report"),
         (200, json.dumps(report_to_json(report("i-9"))), "speaks for i-9, not for i-1"),
+        (200, "[" * 100_000, "not a report"),
+        (200, json.dumps({**report_to_json(report()), "sequence": 10**400}), "not a report"),
     ],
 )
 def test_an_answer_that_is_no_report_of_this_node_is_silence_with_a_reason(server, agents, status, text, problem):

@@ -14,6 +14,7 @@ from trimtab.model.errors import AgentUnreachableError, SettingsError
 from trimtab.model.health import NodeReport
 from trimtab.model.health_wire import report_from_json
 from trimtab_agent.reconciler.settings import Settings
+from trimtab_agent.reconciler.sources import bounded
 from trimtab_agent.reconciler.sources.aws import SeenInstance
 
 AT_ONCE = 32
@@ -56,11 +57,11 @@ class Agents:
         if address is None:
             return Answer(None, "discovery knows no agent for it")
         try:
-            answer = self._client.get(f"{address}/v1/report").raise_for_status()
+            answer = bounded.get(self._client, f"{address}/v1/report", self._settings.timeout).raise_for_status()
             report = report_from_json(answer.json())
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return Answer(None, f"{address}: {error or type(error).__name__}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return Answer(None, f"{address}: not a report: {error}")
         if report.instance_id != identity:
             return Answer(None, f"{address}: the agent speaks for {report.instance_id}, not for {identity}")

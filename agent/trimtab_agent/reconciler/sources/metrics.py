@@ -14,6 +14,7 @@ from trimtab.model.health import NodeReport
 from trimtab.model.scaling import Signal
 from trimtab_agent.reconciler.observation import Sample
 from trimtab_agent.reconciler.settings import Settings
+from trimtab_agent.reconciler.sources import bounded
 
 PENDING = "trimtab_queue_pending_gpus"
 
@@ -23,16 +24,12 @@ def promql(settings: Settings, signal: Signal) -> Sample:
     if settings.prometheus_url is None:
         return Sample(None, None, "prometheus.url is not set")
     try:
-        answer = httpx.get(
-            f"{settings.prometheus_url}/api/v1/query",
-            params={"query": signal.query or ""},
-            timeout=settings.timeout.total_seconds(),
-            trust_env=False,
-        )
-        return sample_of(answer.json())
-    except (httpx.HTTPError, ValueError) as error:
+        with httpx.Client(trust_env=False) as client:
+            url, query = f"{settings.prometheus_url}/api/v1/query", {"query": signal.query or ""}
+            return sample_of(bounded.get(client, url, settings.timeout, query).json())
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return Sample(None, None, f"Prometheus: {error or type(error).__name__}")
-    except (KeyError, TypeError, IndexError, AttributeError):
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
         return Sample(None, None, "Prometheus: the answer is not in its query format")
 
 
@@ -54,13 +51,10 @@ def pending_gpus(settings: Settings, now: datetime) -> dict[str, Sample] | str:
     if settings.queue_url is None:
         return "queue.url is not set"
     try:
-        text = (
-            httpx.get(settings.queue_url, timeout=settings.timeout.total_seconds(), trust_env=False)
-            .raise_for_status()
-            .text
-        )
-        return parse_pending(text, now)
-    except (httpx.HTTPError, ValueError) as error:
+        with httpx.Client(trust_env=False) as client:
+            answer = bounded.get(client, settings.queue_url, settings.timeout).raise_for_status()
+        return parse_pending(answer.text, now)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return f"{settings.queue_url}: {error or type(error).__name__}"
 
 
