@@ -103,6 +103,17 @@ def serve(answer: Callable[[str, str, Mapping[str, str], bytes], Reply]) -> Thre
     return server
 
 
+def running_in(session: int) -> dict[int, str]:
+    """Command lines by process id of what runs in a session."""
+    left = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, found = stat.read_text().rsplit(")", 1)[-1].split()[:4]
+            if int(found) == session and state != "Z":
+                left[int(stat.parent.name)] = (stat.parent / "cmdline").read_text().replace("\0", " ")
+    return left
+
+
 class Fleet:
     """The project under test and everything around it."""
 
@@ -215,15 +226,14 @@ class Fleet:
             time.sleep(0.1)
 
     @staticmethod
+    def pids_of(session: int) -> list[int]:
+        """What still runs in a session."""
+        return list(running_in(session))
+
+    @staticmethod
     def session_of(pid: int) -> list[str]:
         """The command lines of what still runs in a session."""
-        left = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                state, _, _, session = stat.read_text().rsplit(")", 1)[-1].split()[:4]
-                if int(session) == pid and state != "Z":
-                    left.append((stat.parent / "cmdline").read_text().replace("\0", " "))
-        return left
+        return list(running_in(pid).values())
 
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,11 @@ def killed_in_an_update(fleet: Any, slow_aws: SlowAws, everything: bool) -> int:
     fleet.pending = 12
     process = fleet.start("reconcile", "--once", AWS_ENDPOINT_URL=slow_aws.url)
     assert slow_aws.arrived.wait(90)
+    process.kill()
     if everything:
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+        for pid in fleet.pids_of(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
     return int(process.pid)
@@ -88,11 +90,17 @@ def test_the_next_run_finishes_what_a_killed_one_began(fleet: Any, slow_aws: Slo
     fleet.wait_until(lambda: fleet.session_of(session) == [])
 
 
-def test_sigterm_lets_the_update_in_flight_end_first(fleet: Any, slow_aws: SlowAws) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "ctrl-c"])
+def test_a_signal_as_a_terminal_sends_it_lets_the_update_in_flight_end_first(
+    fleet: Any, slow_aws: SlowAws, number: signal.Signals
+) -> None:
+    """A terminal signals the whole foreground group, and an impatient person does it twice."""
     fleet.pending = 12
     process = fleet.start("reconcile", "--once", AWS_ENDPOINT_URL=slow_aws.url)
     assert slow_aws.arrived.wait(90)
-    process.terminate()
+    for _ in range(2):
+        os.killpg(process.pid, number)
+        time.sleep(0.5)
     words, _ = process.communicate(timeout=60)
     assert process.returncode == 130, words
     assert fleet.desired() == 3

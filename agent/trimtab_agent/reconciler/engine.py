@@ -105,6 +105,7 @@ def run_command(settings: Settings, *arguments: str) -> str:
             capture_output=True,
             text=True,
             timeout=ENGINE_SECONDS,
+            process_group=0,  # a Ctrl-C in the terminal is ours alone
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -135,8 +136,12 @@ class Updates:
         require_engine()
         from pulumi import automation
 
+        from trimtab_agent.reconciler.engine_command import EngineCommand
+
         extra = environment({"PULUMI_DEBUG_PROVIDERS": f"trimtab:{plugin.port}"})
-        workspace = automation.LocalWorkspace(work_dir=str(settings.project), env_vars=extra)
+        workspace = automation.LocalWorkspace(
+            work_dir=str(settings.project), env_vars=extra, pulumi_command=EngineCommand()
+        )
         workspace.program = program_of(settings.project, workspace.project_settings())
         try:
             self._stack = automation.Stack.select(settings.stack, workspace)
