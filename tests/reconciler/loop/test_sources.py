@@ -339,3 +339,32 @@ def test_no_region_is_said_in_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     with pytest.raises(AwsError, match="region"):
         Aws(None)
+
+
+GROUP_WITHOUT_INSTANCES = """<r><DescribeAutoScalingGroupsResult><AutoScalingGroups><member>
+<AutoScalingGroupName>g</AutoScalingGroupName></member></AutoScalingGroups></DescribeAutoScalingGroupsResult></r>"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "<html><body>hi", "<html><body>hi</body></html>", "{}", "<r/>", GROUP_WITHOUT_INSTANCES],
+    ids=["nothing", "half-a-page", "a-page", "json", "no-result", "half-a-group"],
+)
+@pytest.mark.parametrize("status", [200, 301, 404])
+def test_whatever_else_answers_in_place_of_aws_is_an_error_of_aws(server, monkeypatch, status, text):
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(key, "test")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    server.replies["/"] = (status, text)
+    with pytest.raises(AwsError, match="DescribeAutoScalingGroups") as caught:
+        Aws("us-east-1").groups(["g"])
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://127.0.0.1:99999", "http://[::1"])
+def test_an_endpoint_that_is_none_is_an_error_of_aws(monkeypatch, url):
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(key, "test")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    with pytest.raises(AwsError):
+        Aws("us-east-1").groups(["g"])

@@ -50,6 +50,7 @@ class SeenGroup:
 def our_errors(call: str) -> Iterator[None]:
     """Turn botocore's exceptions into ours."""
     from botocore import exceptions
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
@@ -69,6 +70,15 @@ def our_errors(call: str) -> Iterator[None]:
         raise AwsError(f"{call}: {error}") from error
     except exceptions.BotoCoreError as error:
         raise AwsError(f"{call}: {error}") from error
+    except (ResponseParserError, LookupError, TypeError, AttributeError) as error:
+        raise AwsError(f"{call}: what answers is not AWS, or only half of it: {one_line(error)}") from error
+    except ValueError as error:  # an AWS_ENDPOINT_URL that is none
+        raise AwsError(f"{call}: {one_line(error)}") from error
+
+
+def one_line(error: Exception) -> str:
+    """The beginning of an error's words; botocore quotes whole pages."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 class Aws:
@@ -91,10 +101,11 @@ class Aws:
                 AutoScalingGroupNames=list(names)
             )
             found = [group for page in pages for group in page["AutoScalingGroups"] if not group.get("Status")]
-        identities = [each["InstanceId"] for group in found for each in group["Instances"]]
+            identities = [each["InstanceId"] for group in found for each in group["Instances"]]
         details = self._details(identities)
         statuses = self._statuses(list(details))
-        return {group["AutoScalingGroupName"]: _seen(group, details, statuses) for group in found}
+        with our_errors("DescribeAutoScalingGroups"):
+            return {group["AutoScalingGroupName"]: _seen(group, details, statuses) for group in found}
 
     def _details(self, identities: Sequence[str]) -> dict[str, Any]:
         """Asked for by filter: EC2 refuses ids that it doesn't know yet, but a group lists its instances at once."""
