@@ -126,7 +126,7 @@ class Journal:
     def _plain_errors(self) -> Iterator[None]:
         try:
             yield
-        except (SQLAlchemyError, OSError, ImportError) as error:
+        except (SQLAlchemyError, OSError, ImportError, ValueError, OverflowError) as error:
             cause = getattr(error, "orig", None) or error
             hint = "Check journal.url in trimtab.toml; a damaged journal may be moved away, and history starts anew."
             raise SettingsError(f"the journal {self._shown} cannot be used: {cause}", hint=hint) from error

@@ -16,6 +16,7 @@ from trimtab.model.errors import DeclarationError, SettingsError
 from trimtab.model.wire import Fields
 
 FILE = "trimtab.toml"
+MOST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +46,27 @@ def load(project: Path, stack: str | None = None, file: Path | None = None) -> S
         SettingsError: naming the file and the key.
     """
     path = file or project / FILE
+    if not (project / "Pulumi.yaml").exists():
+        raise SettingsError(
+            f"{project.resolve()} holds no Pulumi.yaml",
+            hint="Run trimtab in the project's folder, or give --project.",
+        )
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() or file else {}
-        settings = parse(raw, project.resolve(), stack)
+        return parse(raw, project.resolve(), stack)
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{path}: not TOML: {error}") from error
     except DeclarationError as error:
         raise SettingsError(f"{path}: {error}") from error
-    if not (settings.project / "Pulumi.yaml").exists():
-        raise SettingsError(
-            f"{settings.project} holds no Pulumi.yaml", hint="Run trimtab in the project's folder, or give --project."
-        )
-    return settings
 
 
 def parse(raw: Mapping[str, Any], project: Path, stack: str | None) -> Settings:
     """Settings from parsed TOML; raises DeclarationError naming the key."""
     top = Fields(raw, "")
     tables = {
-        name: Fields(top.raw(name) or {}, name)
+        name: Fields({} if top.raw(name) is None else top.raw(name), name)
         for name in ("project", "engine", "agents", "prometheus", "queue", "journal")
     }
     top.done()
@@ -95,10 +96,12 @@ def _with_agents(settings: Settings, fields: Fields, project: Path) -> Settings:
         settings,
         discovery=fields.text("discovery", "private-ip"),
         discovery_file=_path(fields, "file", project),
-        agent_port=fields.whole("port", 9400, least=1),
+        agent_port=_port(fields),
         token_file=_path(fields, "token_file", project),
         timeout=fields.seconds("timeout_seconds", timedelta(seconds=2)),
     )
+    if not found.timeout:
+        raise fields.refuse("timeout_seconds", "more than 0")
     if found.discovery not in {"private-ip", "file"}:
         raise fields.refuse("discovery", "private-ip or file")
     if (found.discovery == "file") != (found.discovery_file is not None):
@@ -118,12 +121,23 @@ def _path(fields: Fields, key: str, project: Path) -> Path | None:
     return None if text is None else project / Path(text).expanduser()
 
 
+def _port(fields: Fields) -> int:
+    port = fields.whole("port", 9400, least=1)
+    if port > MOST_PORT:
+        raise fields.refuse("port", f"at most {MOST_PORT}")
+    return port
+
+
 def _url(fields: Fields) -> str | None:
     text = fields.optional_text("url")
     if text is None:
         return None
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+    try:
+        parts = urlsplit(text)
+        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half an IPv6 address, or a port that is none
+        is_one = False
+    if not is_one:
         raise fields.refuse("url", "an http or https URL")
     return text.rstrip("/")
 
@@ -137,6 +151,6 @@ def default_journal(project: Path, stack: str) -> str:
 def project_name(project: Path) -> str:
     """The name in Pulumi.yaml, which tells stacks apart; the folder's name where the file has none."""
     file = project / "Pulumi.yaml"
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
     found = re.search(r"""^[\s{]*["']?name["']?\s*:\s*["']?([\w.-]+)""", text, re.MULTILINE)
     return found[1] if found else project.name

@@ -83,6 +83,15 @@ def test_two_checkouts_of_one_project_share_a_journal_and_two_projects_never_do(
         ('[project]\nstack="dev"\n[queue]\nurl=3\n', "queue.url: expected text, got 3"),
         ('[project]\nstack="dev"\n[engine]\nhistory_kept=0\n', "engine.history_kept: expected at least 1"),
         ('project="dev"\n', "project: expected a mapping"),
+        ("project=false\n", "project: expected a mapping"),
+        ('[project]\nstack="dev"\n[agents]\nport=65536\n', "agents.port: expected at most 65535"),
+        ('[project]\nstack="dev"\n[agents]\ntimeout_seconds=0\n', "agents.timeout_seconds: expected more than 0"),
+        (f'[project]\nstack="dev"\n[agents]\ntimeout_seconds=1{"0" * 400}\n', "agents.timeout_seconds: expected a"),
+        (f"[project]\nstack={'[' * 5000}\n", "not TOML"),
+        *(
+            (f'[project]\nstack="dev"\n[queue]\nurl="{url}"\n', "queue.url: expected an http or https URL")
+            for url in ("http://[::1", "http://host:port/", "http://host:99999/", "http://:80/", "http:///x")
+        ),
     ],
 )
 def test_a_mistake_names_the_file_the_key_and_what_is_expected(project, text, words):
@@ -90,6 +99,19 @@ def test_a_mistake_names_the_file_the_key_and_what_is_expected(project, text, wo
         load(project, text)
     assert str(project / "trimtab.toml") in str(caught.value)
     assert words in str(caught.value)
+
+
+def test_bytes_that_are_not_utf8_are_no_toml_and_do_no_harm_in_pulumi_yaml(project):
+    (project / "Pulumi.yaml").write_bytes(b"name: fleet\ndescription: caf\xe9\n")
+    assert "fleet-dev" in settings.load(project, "dev").journal
+    (project / "trimtab.toml").write_bytes(b'[project]\nstack="d\xe9v"\n')
+    with pytest.raises(SettingsError, match="not TOML"):
+        settings.load(project)
+
+
+def test_a_folder_that_is_none_is_said_before_what_it_lacks(tmp_path):
+    with pytest.raises(SettingsError, match=r"holds no Pulumi.yaml"):
+        settings.load(tmp_path / "nowhere")
 
 
 def test_a_folder_without_a_project_is_refused_with_the_option_that_names_one(tmp_path):

@@ -279,6 +279,27 @@ def test_a_discovery_file_that_is_missing_knows_nobody_and_a_malformed_one_is_an
     assert file_targets(discovery) == {}
 
 
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"[" * 100_000, b"null", b"[1]", b'[{"targets": {}, "labels": {}}]', None]
+)
+def test_a_discovery_file_that_cannot_be_read_names_the_setting(discovery, content):
+    discovery.discovery_file.unlink()
+    if content is None:
+        discovery.discovery_file.mkdir()
+    else:
+        discovery.discovery_file.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"agents\.file"):
+        file_targets(discovery)
+
+
+def test_a_token_that_no_header_can_carry_names_the_setting(discovery, server):
+    discovery.token_file.write_bytes("s3cr\u00e9t".encode())
+    agents = Agents(discovery)
+    with pytest.raises(SettingsError, match=r"agents\.token_file"):
+        agents.order(server.url, "cordon", {})
+    agents.close()
+
+
 @pytest.fixture
 def group(monkeypatch):
     """A group of three instances in an emulated AWS."""

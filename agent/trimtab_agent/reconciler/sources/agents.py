@@ -84,22 +84,28 @@ class Agents:
         if path is None:
             raise SettingsError("agents.token_file is not set, and agents take orders only with a token")
         try:
-            return path.read_text(encoding="utf-8").strip()
+            return path.read_text(encoding="ascii").strip()
         except OSError as error:
             raise SettingsError(f"agents.token_file {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise SettingsError(f"agents.token_file {path}: a token is ASCII") from error
 
 
 def file_targets(settings: Settings) -> dict[str, str]:
-    """Base URLs by instance id from the discovery file; unreadable means that nobody is known.
+    """Base URLs by instance id from the discovery file; without the file nobody is known.
 
     Raises:
-        SettingsError: the file is not in Prometheus's file_sd format.
+        SettingsError: the file cannot be read, or is not in Prometheus's file_sd format.
     """
     path = settings.discovery_file
-    if path is None or not path.exists():
+    if path is None:
         return {}
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
         return {each["labels"]["instance_id"]: f"http://{each['targets'][0]}" for each in entries}
-    except (json.JSONDecodeError, KeyError, TypeError, IndexError) as error:
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(f"agents.file {path}: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise SettingsError(f"agents.file {path}: not in file_sd format ({error})") from error
