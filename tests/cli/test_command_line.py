@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -56,6 +59,9 @@ def test_the_version_is_the_distributions() -> None:
         (["pin", "train", "-3", "--for", "1h", "--reason", "x"], "-3"),
         (["pause"], "--reason"),
         (["plann"], "plann"),
+        (["pin", "train", str(2**63), "--for", "1h", "--reason", "x"], "1000000"),
+        (["pin", "train", "3", "--for", "1h", "--reason", " "], "say why"),
+        (["pause", "--reason", ""], "say why"),
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_says_what_is_right(arguments: list[str], words: str) -> None:
@@ -63,6 +69,65 @@ def test_wrong_usage_is_exit_code_2_and_says_what_is_right(arguments: list[str],
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["explain", "tr\udcff"], ["plan", "-s", "\udcff"], ["pause", "--reason", "caf\udce9"], ["\udcff"]]
+)
+def test_an_argument_that_is_not_utf8_is_wrong_usage(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "is not UTF-8" in done.stderr
+
+
+def test_a_reader_that_leaves_first_is_no_defect() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{TRIMTAB} --help | true; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() in {"0", "141"}
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), None])
+def test_only_a_broken_pipe_is_a_reader_that_left(monkeypatch: pytest.MonkeyPatch, error: OSError | None) -> None:
+    def ends(**_: object) -> None:
+        try:
+            raise error or OSError
+        except OSError:
+            sys.exit(1)
+
+    monkeypatch.setattr(main, "app", ends)
+    monkeypatch.setattr(sys, "argv", ["trimtab"])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == (1 if error is None else 141)
+
+
+def test_a_document_needs_neither_an_open_output_nor_its_alphabet(tmp_path: Path) -> None:
+    program = "from trimtab_agent.cli import show; show.json_document({'reason': 'caf\u00e9'})"
+    command = f'{sys.executable} -c "{program}"'
+    for ending in (">&-", f"> {tmp_path / 'out'}"):
+        done = subprocess.run(
+            ["bash", "-c", f"PYTHONIOENCODING=ascii {command} {ending}"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_under_the_log_does_not_stop_the_rounds() -> None:
+    from trimtab_agent.cli import session, show
+
+    told: list[object] = []
+
+    def loop(_parts: object, _every: object, _stop: object, tell: Callable[[errors.TrimtabError], None]) -> None:
+        tell(errors.AwsError("x"))
+        told.append(True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trimtab_agent.reconciler.rounds.loop", loop)
+        patch.setattr(session, "stop_on_signal", lambda: None)
+        patch.setattr(show, "round_line", lambda *_, **__: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+        session.run_loop(Mock(), timedelta(seconds=1), as_json=False)
+    assert told == [True]
 
 
 def test_outside_a_project_the_error_names_the_option_and_verbose_shows_the_cause(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ Stack = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 HERE = Path()
+MOST_NODES = 1_000_000
+READER_LEFT = 141
 
 
 def _version(wanted: bool) -> None:  # typer's callback form
@@ -36,6 +39,12 @@ def _version(wanted: bool) -> None:  # typer's callback form
 
         typer.echo(f"trimtab {version('trimtab')}")
         raise typer.Exit
+
+
+def _said(reason: str) -> str:  # typer's callback form
+    if not reason.strip():
+        raise typer.BadParameter("say why, in a few words")
+    return reason
 
 
 @app.callback()
@@ -126,7 +135,7 @@ def explain(
 @app.command()
 def pause(
     group: Annotated[str | None, typer.Argument(help="A group's name; all groups without it.")] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever finds it later.")] = ...,  # type: ignore[assignment]
+    reason: Annotated[str, typer.Option("--reason", callback=_said, help="Why, for whoever finds it later.")] = ...,  # type: ignore[assignment]
     project: Project = HERE,
     stack: Stack = None,
 ) -> None:
@@ -155,9 +164,11 @@ def resume(
 @app.command()
 def pin(
     group: Annotated[str, typer.Argument(help="The group's name.")],
-    value: Annotated[int, typer.Argument(min=0, help="Desired capacity to hold; clamped into the group's bounds.")],
+    value: Annotated[
+        int, typer.Argument(min=0, max=MOST_NODES, help="Desired capacity to hold; clamped into the group's bounds.")
+    ],
     hold: Annotated[str, typer.Option("--for", help="How long, for example 90m or 2h.")] = ...,  # type: ignore[assignment]
-    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever finds it later.")] = ...,  # type: ignore[assignment]
+    reason: Annotated[str, typer.Option("--reason", callback=_said, help="Why, for whoever finds it later.")] = ...,  # type: ignore[assignment]
     project: Project = HERE,
     stack: Stack = None,
 ) -> None:
@@ -205,7 +216,11 @@ def demo(
 
 def main() -> None:
     """Entry of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal's alphabet is no reason to fail
     try:
+        require_text(sys.argv[1:])
         code = app(standalone_mode=False)
     except TrimtabError as error:
         code = report(error)
@@ -213,9 +228,18 @@ def main() -> None:
         code = error.exit_code
     except typer.Abort:
         code = 130
+    except SystemExit as error:  # typer and rich end so when a pipe breaks
+        code = READER_LEFT if isinstance(error.__context__, BrokenPipeError) else error.code
     except Exception as error:  # noqa: BLE001  # usage errors of click, and anything unforeseen, end in one sentence
         code = unforeseen(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def require_text(arguments: list[str]) -> None:
+    """Object to bytes that are no text: names, journal and engine know only text."""
+    for each in arguments:
+        if any("\ud800" <= letter <= "\udfff" for letter in each):
+            raise typer.BadParameter(f"{each!r} is not UTF-8")
 
 
 def report(error: TrimtabError) -> int:

@@ -103,7 +103,12 @@ def run_loop(parts: Reconciler, every: timedelta, *, as_json: bool) -> None:
     stop = stop_on_signal()
 
     def tell(result: Round | TrimtabError) -> None:
-        show.round_line(result, as_json=as_json)
+        try:
+            show.round_line(result, as_json=as_json)
+        except BrokenPipeError:
+            raise
+        except OSError:  # a log's full disk does not stop the steering; the journal knows what was done
+            return
 
     parts.warm_up()
     rounds.loop(parts, every, stop, tell)

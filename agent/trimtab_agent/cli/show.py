@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -22,9 +22,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 def json_document(value: Any) -> None:
     """One JSON document on standard output."""
-    json.dump(value, sys.stdout, default=str)
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+    typer.echo(json.dumps(value, default=str))
 
 
 def plan(decided: Round, *, done: bool = False) -> None:
